@@ -17,7 +17,6 @@ from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.evaluation.time_limit import Overtime
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.patching.planting import Planting, places_in
@@ -26,6 +25,7 @@ from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddException, AddLine
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of

@@ -14,16 +14,15 @@ from pytest_cideldill.context import Context, Identity
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.link.observers import Observers
-from pytest_cideldill.link.position import Position
+from pytest_cideldill.link.observers import EventLink, Observers, Warnings
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.link.threaded import LinkOwner
-from pytest_cideldill.link.warnings import Warnings
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.pauses.pauses import Pauses
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.protocol import AddTrace, Changed, Command, Event
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import Batch
 from pytest_cideldill.rendering.display import Lens
 
@@ -31,21 +30,11 @@ RESUME_S = 0.2
 """How long a thread that goes on may wait until the front end can know it."""
 
 
-class ProcessLink(Protocol):
+class ProcessLink(EventLink, Protocol):
     """What a process needs of its link; `link.threaded.ThreadedLink`, or one of the tests."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anybody gets what is sent."""
-
-    def send(self, event: Event, *, urgent: bool = False) -> None:
-        """Take an event; never raises."""
 
     def nudge(self) -> None:
         """Rows lie ready."""
-
-    def flush(self, deadline_s: float) -> bool:
-        """Wait until everything sent so far has left."""
 
     def has_room(self) -> bool:
         """Whether more rows can be taken now."""
@@ -56,8 +45,6 @@ class ProcessOptions:
     """What is decided about a process before it is put together.
 
     Attributes:
-        identity: Names it.
-        objects_path: The file of its objects.
         key: Of the run, secret.
         lease_s: Seconds that an untouched pause lasts.
         pause_on: Which failures pause: `never | failure | error`.
@@ -80,16 +67,10 @@ class Process(LinkOwner):
     """Makes and connects all parts that watch one process; then have the link `attach` it.
 
     Args:
-        link: Takes the events.
-        lens: Renders values.
-        options: See there.
         guard: Marks threads that evaluate for us.
         around_pause: Entered on a thread for as long as it is parked.
 
     Attributes:
-        context: Shared by all parts.
-        rows: Of recorded calls and hits.
-        manager: Of breakpoints and pauses.
         warnings: What could not be sent among them.
     """
 

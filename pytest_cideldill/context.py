@@ -11,9 +11,9 @@ from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.link.observers import Send
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.project import Project
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import RowSink
 from pytest_cideldill.rendering.display import Lens
 
@@ -36,11 +36,8 @@ class Context:
     """What most parts of the engine share in one process.
 
     Attributes:
-        identity: Names this process.
         lens: Renders values, knows secrets and the project.
         guard: Marks the threads that evaluate for us; they hit nothing.
-        overtime: Limits what expressions may take.
-        position: The test that runs.
         rows: Take what the hot path leaves, one row per call or hit.
         keeping: The objects that clients can inspect.
         send: Queues an event for the front end, and notifies the observers.

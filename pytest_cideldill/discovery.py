@@ -84,7 +84,7 @@ class Discovery:
         self._lock = allocate_lock()
         self._handlers = Handlers(
             on_code=self._on_code,
-            on_module_end=self._on_module_end,
+            on_module_end=self._bind_all,
             on_line=lines.passed,
             on_failure=context.warn,
             is_ours=context.project.is_ours,
@@ -177,7 +177,7 @@ class Discovery:
         if self._sees_loads != self._imports:
             self._sees_loads = self._imports
             if self._imports:
-                self._source.record_calls(_LOAD, self._on_load, self._on_loaded)
+                self._source.record_calls(_LOAD, self._on_load, self._bind_all)
             else:
                 self._source.stop_recording(_LOAD)
         was_removed = self._source.refresh()
@@ -230,14 +230,9 @@ class Discovery:
         self._bind((code, module))
         return Watch.END if self._means_any(code, module) else Watch.NOTHING
 
-    def _on_module_end(self, _code: CodeType, _frame: FrameType) -> None:
-        self._bind(None)
-
     def _on_load(self, _frame: FrameType, values: Mapping[str, Any]) -> object:
         name = getattr(values.get("spec"), "name", None)
         return name if type(name) is str and self._means_in(name) else None
 
-    def _on_loaded(
-        self, _name: object, _frame: FrameType, _module: object, _error: BaseException | None
-    ) -> None:
+    def _bind_all(self, *_: object) -> None:
         self._bind(None)

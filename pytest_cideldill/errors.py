@@ -95,3 +95,13 @@ def internal_error(error: Exception) -> Refusal:
     return Refusal(
         ErrorCode.INTERNAL_ERROR, f"the debugger failed inside the test process: {text_of(error)}"
     )
+
+
+def missing(parameter: str, message: str) -> Refusal:
+    """The refusal of a request without a parameter that it needs."""
+    return Refusal(ErrorCode.MISSING_PARAMETER, message, parameter=parameter)
+
+
+def invalid(parameter: str, message: str, expected: str) -> Refusal:
+    """The refusal of a request with a value of a parameter that can't be used."""
+    return Refusal(ErrorCode.INVALID_PARAMETER, message, parameter=parameter, expected=expected)

@@ -14,6 +14,7 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
+from pytest_cideldill import protocol
 from pytest_cideldill.callrecords.recorder import Recording
 from pytest_cideldill.context import Context
 from pytest_cideldill.discovery import IS_FREE, Discovery
@@ -33,27 +34,6 @@ from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.probes.raises import RaiseProbes
 from pytest_cideldill.probes.replacing import check_replacement
 from pytest_cideldill.probes.unhit import last_words
-from pytest_cideldill.protocol import (
-    AddBreakpoint,
-    AddException,
-    AddLine,
-    Bound,
-    CancelPause,
-    Command,
-    Evaluate,
-    Event,
-    Interrupt,
-    PauseNow,
-    PauseOn,
-    Refused,
-    Relay,
-    ReleaseAll,
-    RemoveBreakpoint,
-    Resume,
-    SetDefaultBehavior,
-    Step,
-    kind_of,
-)
 from pytest_cideldill.tracing.interface import Source
 
 
@@ -62,9 +42,6 @@ class BreakpointManager:
 
     Args:
         context: Shared with `pauses` and `recording`.
-        pauses: Parks threads.
-        recording: Which calls are recorded.
-        observers: Get the events that the context sends.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
     """
 
@@ -86,7 +63,7 @@ class BreakpointManager:
         self._passive = passive
         self._lock = allocate_lock()
         self._is_stale, self._modules, self._from_start = False, 0, True
-        self._bound: dict[str, Bound] = {}  # breakpoint id → what was sent last of it
+        self._bound: dict[str, protocol.Bound] = {}  # breakpoint id → what was sent last of it
         self.relay: Callable[[str], object] = _ignore  # set by xdist's controller
         project, stops = context.project, Stops(context, pauses)
         self._stops = stops
@@ -130,7 +107,7 @@ class BreakpointManager:
 
     # --- commands, on the I/O thread --------------------------------------------------------
 
-    def apply(self, command: Command) -> None:
+    def apply(self, command: protocol.Command) -> None:
         """Carry out a command; its reply is sent at once, or by the parked thread when done."""
         try:
             self._apply(command)
@@ -139,52 +116,52 @@ class BreakpointManager:
         except Exception as error:  # noqa: BLE001 - a border: every request is answered
             self._refuse(command, internal_error(error))
 
-    def _apply(self, command: Command) -> None:
+    def _apply(self, command: protocol.Command) -> None:
         match command:
-            case AddBreakpoint():
+            case protocol.AddBreakpoint():
                 self.pauses.reply(command.request, self._add(command))
-            case SetDefaultBehavior():
+            case protocol.SetDefaultBehavior():
                 with self._lock:
                     self._probes.set_default(command.behavior)
                 self.bind()
-            case AddLine():
+            case protocol.AddLine():
                 self.pauses.reply(command.request, self._add_line(command))
-            case AddException():
+            case protocol.AddException():
                 self.pauses.reply(command.request, self._add_exception(command))
-            case RemoveBreakpoint():
+            case protocol.RemoveBreakpoint():
                 self.pauses.reply(command.request, self._remove(command))
-            case Resume():
+            case protocol.Resume():
                 self.pauses.resume(command)
-            case Evaluate():
+            case protocol.Evaluate():
                 self.pauses.evaluate(command)
             case _ if isinstance(command, LOOKS):
                 self._looking.answer(command)
-            case Step() | PauseNow() | CancelPause():
+            case protocol.Step() | protocol.PauseNow() | protocol.CancelPause():
                 self.control.apply(command)
-            case PauseOn():
+            case protocol.PauseOn():
                 self.pauses.pause_on = command.pause_on
-            case Interrupt():
+            case protocol.Interrupt():
                 self.pauses.interrupt(command.request)
-            case ReleaseAll():
+            case protocol.ReleaseAll():
                 self.release(command.by)
-            case Relay():
+            case protocol.Relay():
                 self.relay(command.worker)
-            case Refused():
+            case protocol.Refused():
                 self.warn(f"the front end refused {command.refused_kind!r}: {command.reason}")
             case _:
-                kind = kind_of(command)
-                self._send(Refused(kind, "not expected after the handshake"), urgent=True)
+                kind = protocol.kind_of(command)
+                self._send(protocol.Refused(kind, "not expected after the handshake"), urgent=True)
 
-    def _refuse(self, command: Command, refusal: Refusal) -> None:
+    def _refuse(self, command: protocol.Command, refusal: Refusal) -> None:
         request = getattr(command, "request", None)
         if request is None:
             self.warn(refusal.message)
         else:
             self.pauses.reply(request, error=refusal.to_plain())
 
-    def _add(self, command: AddBreakpoint) -> dict[str, Any]:
+    def _add(self, command: protocol.AddBreakpoint) -> dict[str, Any]:
         if self._passive:
-            return _plain(Bound(command.id, [], verified=False))
+            return _plain(protocol.Bound(command.id, [], verified=False))
         with self._lock:
             try:
                 self._probes.add(command, from_start=self._from_start)
@@ -194,15 +171,15 @@ class BreakpointManager:
         if command.replacement:
             functions = self._probes.functions_of(command.id)
             check_replacement(command.replacement, functions, self.lens.project)
-        bound = self._bound.get(command.id, Bound(command.id, [], verified=False))
+        bound = self._bound.get(command.id, protocol.Bound(command.id, [], verified=False))
         refusal = self._probes.refusal(command.id)
         if refusal is not None and not bound.verified:
             raise Refusal(ErrorCode.CANNOT_INTERCEPT, refusal, function=command.function_name)
         return _plain(bound)
 
-    def _add_line(self, command: AddLine) -> dict[str, Any]:
+    def _add_line(self, command: protocol.AddLine) -> dict[str, Any]:
         if self._passive:
-            return _plain(Bound(command.id, [], verified=False))
+            return _plain(protocol.Bound(command.id, [], verified=False))
         with self._lock:
             try:
                 probe = self.lines.want(command, from_start=self._from_start)
@@ -216,15 +193,15 @@ class BreakpointManager:
         bound = self._bound[command.id] = self.lines.bound(command.id)
         return _plain(bound)
 
-    def _add_exception(self, command: AddException) -> dict[str, Any]:
+    def _add_exception(self, command: protocol.AddException) -> dict[str, Any]:
         if self._passive:
-            return _plain(Bound(command.id, [], verified=False))
+            return _plain(protocol.Bound(command.id, [], verified=False))
         with self._lock:
             bound = self.raises.want(command, from_start=self._from_start)
         self._want_events()
         return _plain(bound)
 
-    def _remove(self, command: RemoveBreakpoint) -> dict[str, Any]:
+    def _remove(self, command: protocol.RemoveBreakpoint) -> dict[str, Any]:
         with self._lock:
             self._probes.remove(command.id)
             self.lines.remove(command.id)
@@ -257,7 +234,9 @@ class BreakpointManager:
                 self._is_stale = False
                 self._modules = len(sys.modules)
                 bound = [
-                    Bound(each.id, each.functions, bool(each.functions), each.message, each.via)
+                    protocol.Bound(
+                        each.id, each.functions, bool(each.functions), each.message, each.via
+                    )
                     for each in self._probes.bind(started)
                 ]
             finally:
@@ -272,7 +251,7 @@ class BreakpointManager:
         imports = pending and self._probes.await_import
         self._discovery.want(wanted, pending=pending, imports=imports)
 
-    def _send_new(self, bound: list[Bound]) -> None:
+    def _send_new(self, bound: list[protocol.Bound]) -> None:
         for each in bound:
             if self._bound.get(each.id) != each:
                 self._bound[each.id] = each
@@ -306,7 +285,8 @@ class BreakpointManager:
 
     def _send_last_words(self) -> None:
         parts = (self._probes, self.lines, self.raises, self._recording)
-        self._send(last_words(parts, self.warn, blind=self._discovery.has_lost))
+        facts = [part.unhit for part in parts]
+        self._send(last_words(facts, self.warn, blind=self._discovery.has_lost))
 
     def _locked(self, step: Callable[[], object]) -> Callable[[], object]:
         def work() -> None:
@@ -315,12 +295,12 @@ class BreakpointManager:
 
         return work
 
-    def look_around(self) -> list[Event]:
+    def look_around(self) -> list[protocol.Event]:
         """What is to be done now and then, before something is sent; on the I/O thread."""
         every("looking around", (self._overtime.check, self._keeping.write), self.warn)
         return contained("looking around", self._passes, self.warn, [])
 
-    def _passes(self) -> list[Event]:
+    def _passes(self) -> list[protocol.Event]:
         if not self.lines.are_any:
             return []
         if self._lock.acquire(False):  # else it is done the next time
@@ -350,6 +330,6 @@ def _ignore(_worker: str) -> None:
     """No process relays tests of workers but xdist's controller."""
 
 
-def _plain(bound: Bound) -> dict[str, Any]:
+def _plain(bound: protocol.Bound) -> dict[str, Any]:
     """The reply to who sets a breakpoint."""
     return {name: getattr(bound, name) for name in ("functions", "verified", "message", "via")}

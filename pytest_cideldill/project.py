@@ -20,7 +20,6 @@ class Project:
     Relative names begin at the folder in which the process was started.
 
     Args:
-        rootdir: The rootdir of pytest.
         user_paths: Files and folders whose code is the user's too, relative to the rootdir.
         elsewhere: The rootdir on the machine that commands come from; None if it is the same.
         foreign: Folders inside the rootdir whose code is not the user's.
@@ -145,7 +144,6 @@ class Project:
         """The file of the project from which a module was installed, judged by names.
 
         Args:
-            module: The dotted name of the module.
             filename: The installed file.
         """
         if filename.startswith("<") or not is_installed(self.real(filename)):

@@ -134,11 +134,7 @@ class Agent:
         say(f"\n{next(self._numbers)}. {why}")
 
     async def asks(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Call a tool.
-
-        Raises:
-            Surprise: The tool refused.
-        """
+        """Call a tool. Raises Surprise: the tool refused."""
         say(f"{tool} {json.dumps(arguments, ensure_ascii=False) if arguments else ''}", "call")
         result = await self._client.call_tool(tool, arguments, read_timeout_seconds=CALL_S)
         (content,) = result.content
@@ -162,11 +158,7 @@ def say(text: str, label: str = "") -> None:
 
 
 def check(holds: bool, otherwise: str) -> None:
-    """Check an expectation about a reply.
-
-    Raises:
-        Surprise: The reply does not fit.
-    """
+    """Check an expectation about a reply. Raises Surprise: the reply does not fit."""
     if not holds:
         raise Surprise(otherwise)
 

@@ -20,6 +20,7 @@ from pytest_cideldill.callrecords.active_call import (
     NUMBER,
     PARENT,
     Begun,
+    CallEventBuilder,
     Intercepted,
     Start,
     current,
@@ -27,7 +28,6 @@ from pytest_cideldill.callrecords.active_call import (
     leave,
     start_of,
 )
-from pytest_cideldill.callrecords.event import CallEventBuilder
 from pytest_cideldill.context import Context
 from pytest_cideldill.frames.arguments import DottedPath, Parameters, module_name, raised
 from pytest_cideldill.interpreter.clock import monotonic, ticking
@@ -61,7 +61,6 @@ class Recording:
         context: Its rows take one per call that ended, and per call that runs while something
             stops.
         patterns: Globs over dotted paths, as `shop.cart.*`.
-        objects: Takes arguments and results for their content ids.
         traces: Tracepoints on functions, whose messages are sent beside the records.
     """
 
@@ -160,7 +159,6 @@ class Recording:
         """A call that is intercepted, before it begins; then `announce` or `end` it.
 
         Args:
-            name: Dotted path of the function.
             call_data: What a pause reports of it.
             frame: The trampoline's.
         """
@@ -196,11 +194,7 @@ class Recording:
         self._watched.setdefault(get_ident(), None)
 
     def watched(self, name: str) -> Intercepted | None:
-        """The call of a function that has just ended on this thread, if the event source saw it.
-
-        Args:
-            name: Dotted path of the function.
-        """
+        """The call of a function that has just ended on this thread, if the event source saw it."""
         begun = self._watched.get(get_ident())
         if begun is None or start_of(begun).name != name:
             return None

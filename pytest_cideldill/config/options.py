@@ -211,14 +211,7 @@ OPTIONS = (
         "Record calls of these functions, e.g. shop.cart.* (repeatable)",
         "args",
     ),
-    Option(
-        "no-redact",
-        "no_redact",
-        parsers.truth,
-        "",
-        "Don't hide secrets",
-        "bool",
-    ),
+    Option("no-redact", "no_redact", parsers.truth, "", "Don't hide secrets", "bool"),
     Option(
         "redact-names",
         "redact_names",

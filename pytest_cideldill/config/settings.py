@@ -44,7 +44,6 @@ class Settings:
         show_names: Names whose values are no secrets.
         no_redact: Nothing is hidden.
         user_paths: Files and folders beside the rootdir whose code is the user's too.
-        limits: How much is captured and kept.
         open: Folders with recorded runs, which are served instead of tests.
         allow_unpickle: Whether recorded objects may be unpickled to inspect them.
         stdio: A client is served on stdin and stdout.

@@ -20,7 +20,7 @@ from typing import Any, Final
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.frame_locals import READING, read_locals, reading
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.rendering.plain import HARMLESS, PLAIN, PLAIN_TYPES
+from pytest_cideldill.rendering.layout import NUMBERS
 from pytest_cideldill.sourcecode import quiet
 
 Failed = Callable[[], object]
@@ -39,6 +39,21 @@ _MAX_VARIANTS: Final = 64
 _VIEWS: Final = frozenset({"locals", "vars", "dir"})
 """Builtins that would show the generated function instead of the frame."""
 
+_HARMLESS: Final = (ast.Name, ast.Constant, ast.Tuple, ast.Load, ast.Expression)
+"""Nodes that run no user code."""
+
+_PLAIN: Final = (
+    *_HARMLESS,
+    *(ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.Not, ast.USub),
+)
+"""Nodes that run no user code and take no time if all values are of `_PLAIN_TYPES`.
+
+Most conditions are of this kind. They need no time limit, and the thread is not marked as
+evaluating: this is the shortest path there is, on the thread that hit.
+"""
+
+_PLAIN_TYPES: Final = NUMBERS | {id(str), id(bytes)}
+
 _READ: Final = f"""\
 try:
 {textwrap.indent(READING, "    ")}
@@ -55,7 +70,7 @@ _READERS: Final[Mapping[str, object]] = {
     "int": int,
     "str": str,
     "id": id,
-    "plain": PLAIN_TYPES,
+    "plain": _PLAIN_TYPES,
 }
 
 
@@ -107,7 +122,6 @@ class Expressions:
         code: The code object of the line; determines which names are locals.
         overtime: Limits the time of each expression.
         ending: Statements made by `our_statements`; the values are called `v0`, `v1` …
-        substitutes: For expressions that fail.
         helpers: Functions and values of ours, by name.
 
     Raises:
@@ -142,7 +156,7 @@ class Expressions:
         self._ending = ending
         self._failed = failed
         is_simple = self._is_function and not self._assigned and not self._views
-        slow = [n for n, tree in enumerate(trees) if not _consists_of(HARMLESS, tree)]
+        slow = [n for n, tree in enumerate(trees) if not _consists_of(_HARMLESS, tree)]
         self._timed = slow[1:]  # the first one begins with the evaluation
         timers = {"threads": overtime.threads, "ident": get_ident, "overtime": overtime}
         self._helpers = {"failed": failed, **helpers, **(timers if self._timed else {})}
@@ -155,7 +169,7 @@ class Expressions:
         if not is_simple:
             return
         is_local = used <= known
-        is_plain = len(trees) == 1 and is_local and _consists_of(PLAIN, trees[0])
+        is_plain = len(trees) == 1 and is_local and _consists_of(_PLAIN, trees[0])
         if slow:
             self.value = overtime.limited(self._reading_value(is_local), late)
         if not slow or is_plain:

@@ -55,16 +55,7 @@ _SHOWN: Final = (
 # The tables hold ids: a metaclass may define `__hash__` and `__eq__`.
 _PLAIN: Final = frozenset(map(id, (bool, type(None), complex)))
 _STANDARD: Final = frozenset(
-    map(
-        id,
-        (
-            decimal.Decimal,
-            datetime.date,
-            datetime.timedelta,
-            datetime.timezone,
-            uuid.UUID,
-        ),
-    )
+    map(id, (decimal.Decimal, datetime.date, datetime.timedelta, datetime.timezone, uuid.UUID))
 )
 """Types of the standard library whose `str` runs no user code."""
 

@@ -46,7 +46,6 @@ class OpenLoop:
     """A loop that is open and does not run.
 
     Attributes:
-        loop: A loop of the program.
         context: The context of the test; None: the one that the thread is in.
     """
 

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from pytest_cideldill.rendering.display import LONGEST_KEPT, Kept, Lens
 from pytest_cideldill.rendering.exception_text import message_of
-from pytest_cideldill.rendering.layout import type_name
-from pytest_cideldill.rendering.plain import NUMBERS
+from pytest_cideldill.rendering.layout import NUMBERS, type_name
 
 _T = TypeVar("_T")
 _NOTHING: dict[str, Any] = {}
@@ -59,12 +58,8 @@ def describe_call(
     """The `call_data` of a pause.
 
     Args:
-        path: Dotted path of the function.
-        code: Its original code object.
         signature: As text.
-        arguments: Positional and keyword arguments as bound.
         caller: The frame that called, None at the bottom of a thread.
-        lens: Shows the values.
     """
     args, kwargs = arguments
     names, most = code.co_varnames[: code.co_argcount], lens.limits.max_items
@@ -142,10 +137,7 @@ class Parameters:
         return self._with_more(args, values, freeze) if self._has_more else (args, _NOTHING)
 
     def _with_more(
-        self,
-        args: tuple[_T, ...],
-        values: Mapping[str, Any],
-        take: Callable[[object, str], _T],
+        self, args: tuple[_T, ...], values: Mapping[str, Any], take: Callable[[object, str], _T]
     ) -> tuple[Sequence[_T], Mapping[str, _T]]:
         kwargs = {name: take(values[name], name) for name in self._keyword_only}
         if self._star is not None:

@@ -70,7 +70,6 @@ class ExaminedFailure:
     """What an autopsy is made of.
 
     Attributes:
-        error: What was raised.
         exception: As of `describe_exception`.
         places: The traceback, innermost first, hidden frames left out.
         is_first_chance: Whether it may still be handled.
@@ -88,9 +87,7 @@ def autopsy(failure: ExaminedFailure, lens: Lens, extent: FailureExtent) -> dict
     """The part of the autopsy that comes from the exception: `exception_get_context`.
 
     Args:
-        failure: What happened.
         lens: Shows values, decides what is user code.
-        extent: How much is wanted.
     """
     places, assertion = failure.places, failure.assertion
     deadline = monotonic() + lens.limits.capture_ms / 1000

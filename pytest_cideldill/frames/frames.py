@@ -65,7 +65,6 @@ def user_side(
 
     Args:
         frames: Innermost first.
-        project: Decides what is user code.
         is_hidden: Which code is left out further up although it looks like the user's.
     """
     shown = frames[:1] + [
@@ -208,10 +207,7 @@ def describe_frame(
 
 
 def locals_of(
-    frame: FrameType,
-    lens: Lens,
-    deadline: float | None = None,
-    first: Sequence[str] = (),
+    frame: FrameType, lens: Lens, deadline: float | None = None, first: Sequence[str] = ()
 ) -> list[dict[str, str]]:
     """`[{name, type, value}]` of a frame's locals, in the order of their definition.
 

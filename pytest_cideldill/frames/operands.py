@@ -128,12 +128,10 @@ def assertion_of(
     """`assertion` of an autopsy: `{left, op, right, leftExpression, rightExpression, explanation}`.
 
     Args:
-        statement: The assertion.
         frame: Where it failed; names that stand alone are looked up there.
         compared: What the comparison that failed saw, if that is known.
         values: Expressions of the statement that have a value, by their text.
         explanation: How pytest put it.
-        lens: Shows values.
     """
     test, seen = statement.test, _Seen(frame, values, lens)
     place = _comparison(test, compared)

@@ -1,4 +1,4 @@
-"""Tasks of event loops to plain values, and the stacks that they make together.
+"""Tasks of event loops, and greenlets, to plain values, and the stacks that they make together.
 
 A stack of the interpreter ends in the event loop. The frames of tasks that await the task are put
 between that task and the loop: that is the stack as the program's author thinks of it. No user code
@@ -7,17 +7,20 @@ runs; on any thread, of a moment unless the loop's thread stands still.
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from types import FrameType, GetSetDescriptorType
 from typing import Any, Final
 
-from pytest_cideldill.frames import asyncio_tasks, greenlets, trio_tasks
+from pytest_cideldill.frames import asyncio_tasks, trio_tasks
 from pytest_cideldill.frames.coroutines import Task, suspended
 from pytest_cideldill.frames.frames import line_of, module_of, place_of, visible_stack
 from pytest_cideldill.interpreter.running import current_frames, running_frames
 from pytest_cideldill.project import Project
 from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.layout import class_dict, find, is_a
 
 MAX_TASKS: Final = 200
 MAX_CHAIN: Final = 20
@@ -137,7 +140,7 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
 
 
 def _describe_greenlets(lens: Lens) -> Iterator[dict[str, Any]]:
-    for stack in greenlets.find_waiting():
+    for stack in _waiting_greenlets():
         is_user = [lens.project.is_user(frame.f_code.co_filename) for frame in stack]
         if any(is_user):
             lines = [_line(frame, lens) for frame in reversed(stack)]
@@ -210,3 +213,27 @@ def _line(frame: FrameType, lens: Lens) -> str:
     if not lens.project.has(frame):
         return f"{module_of(frame)}.{frame.f_code.co_qualname}"
     return line_of(frame, lens)
+
+
+def _waiting_greenlets() -> list[list[FrameType]]:
+    """The stacks of all greenlets (gevent, eventlet) that were begun and don't run.
+
+    Innermost first. A thread runs one of them at a time; the others are in no stack of the
+    interpreter. Without the library this costs a look into `sys.modules`, else one at each object.
+    """
+    base: Any = getattr(sys.modules.get("greenlet"), "greenlet", None)
+    if type(base) is not type:
+        return []
+    descriptor = find(class_dict(base), "gr_frame")
+    if type(descriptor) is not GetSetDescriptorType:
+        return []
+    found = []
+    for each in gc.get_objects():
+        if is_a(type(each), base):
+            frame, stack = descriptor.__get__(each, base), []
+            while frame is not None:
+                stack.append(frame)
+                frame = frame.f_back
+            if stack:
+                found.append(stack)
+    return found

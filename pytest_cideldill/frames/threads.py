@@ -38,7 +38,6 @@ def describe_threads(
     `is_ours`: it is this plugin's, that talks to the front end, and has no `location`.
 
     Args:
-        lens: Shows paths of files.
         paused: Thread → id of its pause, the newest last. That one's thread is the current one,
             without a pause the main thread.
         stacks: Whether each has a `stack`, innermost first, of `file:line function`; without the

@@ -17,17 +17,9 @@ from typing import Any, Final
 import pytest
 from _pytest.assertion.rewrite import AssertionRewriter
 
+from pytest_cideldill.frames import operands
 from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.frames.frames import is_of_tools
-from pytest_cideldill.frames.operands import (
-    MAX_EXPLANATION,
-    TRUTH,
-    Compared,
-    assertion_of,
-    children_of,
-    explained,
-    statement_at,
-)
 from pytest_cideldill.hooks.guest import Warns, guest
 from pytest_cideldill.hooks.tracebacks import raw_places
 from pytest_cideldill.interpreter.frame_locals import read_locals
@@ -54,7 +46,7 @@ _OF_UNITTEST: Final[Mapping[str, str]] = {
     "IsNot": "is not",
     "In": "in",
     "NotIn": "not in",
-    "True": TRUTH,
+    "True": operands.TRUTH,
     "False": "is false",
     "IsNone": "is None",
     "IsNotNone": "is not None",
@@ -63,18 +55,13 @@ _OF_UNITTEST: Final[Mapping[str, str]] = {
 
 
 class Assertions:
-    """A plugin of pytest that finds the operands and the expressions of failed assertions.
-
-    Args:
-        lens: Shows values.
-        host: Sends warnings.
-    """
+    """A plugin of pytest that finds the operands and the expressions of failed assertions."""
 
     def __init__(self, lens: Lens, host: Warns) -> None:
         self.host = host
         self._lens = lens
         # Thread → where its latest comparison failed, and what it compared.
-        self._latest: dict[int, tuple[CodeType, int, Compared]] = {}
+        self._latest: dict[int, tuple[CodeType, int, operands.Compared]] = {}
 
     @guest
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> None:
@@ -83,7 +70,7 @@ class Assertions:
         while frame is not None and is_of_tools(frame):
             frame = frame.f_back
         if frame is not None:
-            shown = Compared(op, self._lens.show(left), self._lens.show(right))
+            shown = operands.Compared(op, self._lens.show(left), self._lens.show(right))
             self._latest[get_ident()] = (frame.f_code, frame.f_lineno, shown)
 
     def forget(self) -> None:
@@ -96,7 +83,6 @@ class Assertions:
         """`assertion` of the autopsy; None when no assertion of the user failed.
 
         Args:
-            excinfo: The failure.
             places: Of its traceback, innermost first.
             printed: pytest's text of it.
         """
@@ -107,17 +93,17 @@ class Assertions:
             return self._of_unittest(method, printed)
         frame, line = places[0]
         texts = self._lens.texts
-        statement = statement_at(frame.f_code, line, texts.of(frame))
+        statement = operands.statement_at(frame.f_code, line, texts.of(frame))
         code, at, compared = self._latest.get(get_ident(), (None, 0, None))
         if statement is None and texts.source(frame, line)[0].split()[:1] == ["assert"]:
             found = compared if code is frame.f_code and at == line else None
-            return explained(found, printed, self._lens)
+            return operands.explained(found, printed, self._lens)
         if not isinstance(statement, ast.Assert):
             return None
         is_it = code is frame.f_code and statement.lineno <= at <= (statement.end_lineno or at)
         values = _values(statement, frame)
         found = compared if is_it else None
-        return assertion_of(statement, frame, found, values, printed, self._lens)
+        return operands.assertion_of(statement, frame, found, values, printed, self._lens)
 
     def _of_unittest(self, frame: FrameType, printed: str) -> dict[str, Any]:
         """The arguments of a method `assert…`, the first two of which are compared."""
@@ -131,8 +117,8 @@ class Assertions:
         shown = {side: self._lens.show(value) for side, value in zip(sides, held, strict=False)}
         assertion = {"left": shown.get("left"), "op": op, "right": shown.get("right")}
         for (side, text), value in zip(shown.items(), held, strict=False):
-            assertion |= children_of(side, value, text, self._lens)
-        return assertion | {"explanation": self._lens.text(printed, MAX_EXPLANATION)}
+            assertion |= operands.children_of(side, value, text, self._lens)
+        return assertion | {"explanation": self._lens.text(printed, operands.MAX_EXPLANATION)}
 
 
 def rewriting(config: pytest.Config) -> Rewrite:

@@ -5,7 +5,12 @@ Imported where something is watched only; other runs do without (`host.Unwatched
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -14,16 +19,17 @@ from pytest_cideldill.context import Identity
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.hooks.assertion_explanations import keep_out
 from pytest_cideldill.hooks.failure_reports import Autopsies
+from pytest_cideldill.hooks.guest import clean_up
 from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.hooks.post_mortem import PostMortem
-from pytest_cideldill.hooks.private_files import objects_path
 from pytest_cideldill.hooks.set_trace import UserBreakpoints
 from pytest_cideldill.hooks.timeouts import Watchdogs
 from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.link.sinks import Outlet
 from pytest_cideldill.link.threaded import ThreadedLink
 from pytest_cideldill.protocol import Command, Configure, Event
+from pytest_cideldill.records.format import PART_OBJECTS, part
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.tracing.interface import source_class
 
@@ -41,16 +47,13 @@ def options_of(
     """What the front end decides about this process.
 
     Args:
-        config: pytest's.
         invitation: Names the run, and where its files are.
-        worker: Name of the process.
-        configure: What the front end says.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
     """
     identity = Identity(invitation.run_id, worker)
     return ProcessOptions(
         identity=identity,
-        objects_path=objects_path(config, invitation, identity),
+        objects_path=_objects_path(config, invitation, identity),
         key=bytes.fromhex(configure.tag_key),
         lease_s=configure.lease_s,
         pause_on=configure.pause_on,
@@ -59,18 +62,29 @@ def options_of(
     )
 
 
+def _objects_path(config: pytest.Config, invitation: Invitation, identity: Identity) -> str:
+    """Where the objects of this process are kept."""
+    if invitation.record is not None:
+        return str(part(Path(invitation.record), identity.worker, os.getpid(), PART_OBJECTS))
+    directory = invitation.directory or _own_directory(config)
+    return os.path.join(directory, f"{identity.prefix}.{os.getpid()}.objects")
+
+
+def _own_directory(config: pytest.Config) -> str:
+    """For objects of a process on another machine, which are found only as long as it lives."""
+    try:
+        directory = tempfile.mkdtemp(prefix="cideldill-")
+    except OSError:
+        return os.devnull  # nothing can be stored there
+    clean_up(config, "removing objects", partial(shutil.rmtree, directory, ignore_errors=True))
+    return directory
+
+
 class Debugged(Host):
     """The host of a process that is debugged, or has tracepoints.
 
     Args:
-        config: pytest's.
-        lens: Shows what the process holds.
-        outlets: Where events go.
-        options: Of this process.
         has_client: Whether a client can resume pauses.
-
-    Attributes:
-        manager: Of breakpoints.
     """
 
     def __init__(

@@ -15,14 +15,8 @@ import pytest
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine, AddTrace, Command
+from pytest_cideldill.sourcecode import locations
 from pytest_cideldill.sourcecode.helper import source_map
-from pytest_cideldill.sourcecode.locations import (
-    FunctionNotFound,
-    InvalidLine,
-    InvalidSource,
-    SourceMap,
-    SourcePlace,
-)
 from pytest_cideldill.sourcecode.tracespec import TraceSpec, parse_spec
 
 _FLAG = "--cideldill-trace"
@@ -30,10 +24,6 @@ _FLAG = "--cideldill-trace"
 
 def declared(config: pytest.Config, settings: Settings) -> list[Command]:
     """Every tracepoint.
-
-    Args:
-        config: Knows the rootdir.
-        settings: Of this process.
 
     Raises:
         pytest.UsageError: A file is not there, or has no code at a line; the message names it.
@@ -55,7 +45,7 @@ def declared(config: pytest.Config, settings: Settings) -> list[Command]:
     return commands
 
 
-def _find(config: pytest.Config, spec: TraceSpec) -> tuple[str, SourcePlace]:
+def _find(config: pytest.Config, spec: TraceSpec) -> tuple[str, locations.SourcePlace]:
     """The file that a tracepoint means, and where in it.
 
     Raises:
@@ -75,10 +65,10 @@ def _find(config: pytest.Config, spec: TraceSpec) -> tuple[str, SourcePlace]:
     return file, places[0]
 
 
-def _map_of(file: str, shown: str) -> SourceMap:
+def _map_of(file: str, shown: str) -> locations.SourceMap:
     try:
         return source_map(file, shown)
-    except (InvalidSource, InvalidLine, FunctionNotFound) as error:
+    except (locations.InvalidSource, locations.InvalidLine, locations.FunctionNotFound) as error:
         raise ValueError(str(error)) from error
 
 

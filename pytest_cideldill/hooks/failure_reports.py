@@ -6,6 +6,7 @@ test is over; a pause at the failure shows the same.
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable
 from types import FunctionType
@@ -24,7 +25,6 @@ from pytest_cideldill.frames.failure import (
 )
 from pytest_cideldill.frames.frames import notice_secrets_behind
 from pytest_cideldill.hooks.assertions import Assertions
-from pytest_cideldill.hooks.captured_output import output_so_far
 from pytest_cideldill.hooks.tracebacks import crash_message, passed_users, text_of, visible_places
 from pytest_cideldill.rendering.display import Lens
 
@@ -35,12 +35,7 @@ _MADE_BY_PYTEST: Final = ("_unittest_", "_xunit_")
 
 
 class Autopsies:
-    """Makes the autopsy of each failed phase, and those of tests that still run.
-
-    Args:
-        lens: Shows values.
-        assertions: Knows what failed assertions compared.
-    """
+    """Makes the autopsy of each failed phase, and those of tests that still run."""
 
     def __init__(self, lens: Lens, assertions: Assertions) -> None:
         self._lens = lens
@@ -184,3 +179,40 @@ def _is_parameter(definition: Any) -> bool:
     """Whether pytest made a fixture of a parameter, which is shown as such."""
     made_by = getattr(definition.func, "__name__", "")
     return str(made_by) == "get_direct_param_fixture_func"
+
+
+_MOST = 100_000
+"""Bytes from the end that are looked at."""
+
+
+def output_so_far(config: pytest.Config) -> tuple[str, str, str]:
+    """stdout, stderr and log of the phase under way, which pytest's own report keeps.
+
+    Reads pytest's capture where it is: a temporary file at a position of our own, or a buffer.
+    These are private parts of pytest; what can't be found is empty.
+    """
+    manager: Any = config.pluginmanager.getplugin("capturemanager")
+    captures = [
+        getattr(getattr(manager, "_global_capturing", None), "__dict__", {}),
+        getattr(getattr(manager, "_capture_fixture", None), "__dict__", {}),
+    ]
+    fixture = captures[1].get("_capture")
+    active = getattr(fixture, "__dict__", None) or captures[0]
+    logging: Any = config.pluginmanager.getplugin("logging-plugin")
+    stream = getattr(getattr(logging, "report_handler", None), "stream", None)
+    log = "" if stream is None else stream.getvalue()
+    return _peek(active.get("out")), _peek(active.get("err")), log
+
+
+def _peek(capture: Any) -> str:
+    file = getattr(capture, "tmpfile", None)
+    if file is None:
+        return ""
+    if hasattr(file, "getvalue"):
+        text = file.getvalue()
+        return text if isinstance(text, str) else text.decode("utf-8", "replace")
+    descriptor = file.fileno()
+    size = os.fstat(descriptor).st_size
+    # Not read and sought: the position belongs to pytest.
+    data = os.pread(descriptor, _MOST, max(0, size - _MOST)) if hasattr(os, "pread") else b""
+    return data.decode("utf-8", "replace")

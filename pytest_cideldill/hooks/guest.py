@@ -66,7 +66,6 @@ def clean_up(
     """Take a step at pytest's end, with a border: the cleanups of others run as well.
 
     Args:
-        config: pytest's.
         what: Names the step when it fails.
         step: Ours.
         report: Takes a sentence about that; None: stderr.

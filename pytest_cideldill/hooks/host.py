@@ -12,32 +12,22 @@ from pytest_cideldill.hooks.durations import PauseClock
 from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.link.inline import FileLink
-from pytest_cideldill.link.position import Position
+from pytest_cideldill.link.observers import EventLink, Warnings
 from pytest_cideldill.link.sinks import Outlet
-from pytest_cideldill.link.warnings import Warnings
 from pytest_cideldill.protocol import Command, Event, Watched
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import Batch, Row
 from pytest_cideldill.rendering.display import Lens
 
 
-class Link(Protocol):
+class Link(EventLink, Protocol):
     """Takes events away; `link.ThreadedLink` or `inline.FileLink`."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anybody gets what is sent."""
 
     def start(self) -> None:
         """Begin with it."""
 
-    def send(self, event: Event, *, urgent: bool = False) -> None:
-        """Take an event; never raises. `urgent`: it must not wait for others."""
-
     def settle(self) -> None:
         """Have what was sent written, unless that was done a moment ago or takes long."""
-
-    def flush(self, deadline_s: float) -> bool:
-        """Wait until everything sent so far has left; False when the deadline passed first."""
 
     def close(self, deadline_s: float) -> None:
         """Have everything leave, and take nothing any more."""
@@ -47,10 +37,6 @@ class Host:
     """A process of a run, for the hooks. The methods watch nothing here; `Debugged` overrides them.
 
     Attributes:
-        lens: Renders values of the process.
-        link: Takes the events.
-        position: Written by the hooks.
-        timeline: What tests log.
         pauses: When the thread of the tests was parked.
         warnings: About failures of our own; those that nobody got, as the link was gone.
     """
@@ -104,12 +90,7 @@ class Host:
 
 
 class Unwatched(Host):
-    """A process that is only recorded.
-
-    Args:
-        lens: Renders values of the process.
-        outlets: Where events go.
-    """
+    """A process that is only recorded."""
 
     link: FileLink
 

@@ -12,20 +12,13 @@ from typing import Any
 from pytest_cideldill.evaluation.messages import MAX_TEXT
 from pytest_cideldill.hooks.guest import Warns, guest
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.link.position import Position
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import Row
 from pytest_cideldill.rendering.display import Lens
 
 
 class Timeline:
-    """The fixture `cideldill`: adds what tests log to the timeline of the run.
-
-    Args:
-        lens: Shows values.
-        position: The test that runs.
-        add: Takes rows.
-        host: Sends warnings.
-    """
+    """The fixture `cideldill`: adds what tests log to the timeline of the run."""
 
     def __init__(
         self, lens: Lens, position: Position, add: Callable[[Row], None], host: Warns

@@ -34,12 +34,7 @@ _FAILURES: Final = ("addError", "addFailure")
 
 
 class PostMortem:
-    """Pauses a failing test after its report, before its fixtures are torn down.
-
-    Args:
-        manager: Parks the thread; knows which failures pause.
-        autopsies: Of failures.
-    """
+    """Pauses a failing test after its report, before its fixtures are torn down."""
 
     def __init__(self, manager: BreakpointManager, autopsies: Autopsies) -> None:
         self.host = self.manager = manager

@@ -57,7 +57,6 @@ def begin(config: pytest.Config, directory: str, variable: str) -> None:
     """Record the run that is about to begin.
 
     Args:
-        config: Of the run.
         directory: The record, made if need be.
         variable: Environment variable through which workers find the record.
 
@@ -141,11 +140,7 @@ def _parent_of(pid: int) -> int:
 
 
 def part_of_record(
-    record: str,
-    hello: Hello,
-    commands: Iterable[Any],
-    redactor: Redactor,
-    settings: Settings,
+    record: str, hello: Hello, commands: Iterable[Any], redactor: Redactor, settings: Settings
 ) -> FileOutlet:
     """The outlet for this process's events, which begin with who it is and what is asked of it.
 
@@ -177,8 +172,6 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Set
     """Put together what was written, when all processes of the run are gone.
 
     Args:
-        config: Of the run.
-        record: The folder of the run.
         outlet: Of this process, closed.
         settings: Whether there is to be a summary, and where.
     """

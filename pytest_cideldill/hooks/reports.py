@@ -60,7 +60,6 @@ class Reporting:
         host: Its position is kept up to date here; its pauses are subtracted from durations.
         position: The file that survives a crash.
         stacks: The file for stacks; yields its signal to the tests.
-        autopsies: Of failures.
     """
 
     def __init__(
@@ -293,7 +292,6 @@ def attempt_of(item: pytest.Item, set_up: int) -> int | None:
     """Which attempt this is, from 1 on, where a plugin may make others; None: none does.
 
     Args:
-        item: The test.
         set_up: How often it was set up since pytest announced that it begins.
     """
     held = vars(item)
@@ -361,19 +359,14 @@ def event_of_phase(
 
 
 def phase_reported(
-    report: pytest.TestReport,
-    category: str,
-    lens: Lens,
-    noted: Mapping[str, Any] = _NOTHING,
+    report: pytest.TestReport, category: str, lens: Lens, noted: Mapping[str, Any] = _NOTHING
 ) -> PhaseReported:
     """The event of one report; a failure that no code raised has the place of its test.
 
     What can't be made is left out, which the event says: a failure must not get lost.
 
     Args:
-        report: pytest's.
         category: Of it; see `category_of`.
-        lens: Shows values.
         noted: Fields of the event that are known already.
     """
     made: dict[str, Any] = {"passed_code": False, **noted}

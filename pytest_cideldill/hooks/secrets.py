@@ -27,12 +27,7 @@ _KINDS: dict[str, Callable[[str], str]] = {"names": parsers.name, "patterns": pa
 
 
 def make_redactor(chosen: Settings, configure: Configure) -> Redactor:
-    """The redactor of this process.
-
-    Args:
-        chosen: As this process reads the ini file.
-        configure: What the front end says.
-    """
+    """The redactor of this process. `chosen`: as this process reads the ini file."""
     return Redactor(
         chosen.redact_names,
         chosen.redact_patterns,
@@ -47,18 +42,13 @@ class Redaction:
     """Asks each implementation of the hook once, and sends what is hidden.
 
     Args:
-        config: For the hook.
         host: Sends what is hidden, and warnings.
         redactor: Is extended.
         chosen: As this process reads the ini file; the front end may not have read it.
     """
 
     def __init__(
-        self,
-        config: pytest.Config,
-        host: Host,
-        redactor: Redactor,
-        chosen: Settings,
+        self, config: pytest.Config, host: Host, redactor: Redactor, chosen: Settings
     ) -> None:
         self.host = host
         self._config = config

@@ -30,7 +30,6 @@ class UserBreakpoints:
     """Makes `breakpoint()` and the `set_trace()` of pytest and pdb pause for the client.
 
     Args:
-        manager: Parks the thread.
         passes: Nobody waits for stops of this process.
     """
 

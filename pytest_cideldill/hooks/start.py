@@ -24,7 +24,6 @@ from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.guest import clean_up, say
 from pytest_cideldill.hooks.host import Host, Unwatched
 from pytest_cideldill.hooks.interactive_options import Unattended
-from pytest_cideldill.hooks.private_files import position_file
 from pytest_cideldill.hooks.recording import finish, mark_recorded, part_of_record
 from pytest_cideldill.hooks.reports import Reporting
 from pytest_cideldill.hooks.secrets import Redaction, make_redactor
@@ -101,7 +100,7 @@ def switch_on(
             record not be written.
         pytest.UsageError: What is declared up front is malformed.
     """
-    position = position_file(invitation, worker)
+    position = _position_file(invitation, worker)
     stacks = StackFile(invitation.file(worker, "stacks"))
     hello = _hello(config, invitation, worker, position, stacks)
     settings = read_settings(config)
@@ -239,6 +238,14 @@ def _leave(host: Host, position: PositionFile | None, undo: Iterable[Callable[[]
     every("the end of the run", steps, host.warn)
     for message in host.warnings.unsent:
         say(message)
+
+
+def _position_file(invitation: Invitation, worker: str) -> PositionFile | None:
+    path = invitation.file(worker, "position")
+    try:
+        return None if path is None else PositionFile(path)
+    except (OSError, ValueError):
+        return None  # a full disk: only the place of a crash is lost
 
 
 def _hello(

@@ -56,9 +56,7 @@ class Watchdogs:
     Guarantees: a failure here may disarm a watchdog, but never fails a test.
 
     Args:
-        config: pytest's.
         guard: What hooks of others do on our behalf hits nothing.
-        host: Sends warnings.
 
     Attributes:
         pauses: Notes each pause; takes them out of durations.

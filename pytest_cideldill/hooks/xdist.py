@@ -16,25 +16,18 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill import protocol
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.reports import JUST_PASSED, category_of, event_of_phase, phase_reported
 from pytest_cideldill.hooks.selection import Wanted, collection_failed
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.link.handshake import HASH_SEED, Invitation
-from pytest_cideldill.protocol import (
-    CRASHED,
-    Collected,
-    NodeRelayed,
-    PhaseReported,
-    WorkerLost,
-    WorkerReady,
-)
 
 _HAS_SENT = "cideldill_has_sent"
 """In `workeroutput`: all that a worker had to send has left it."""
 
-_LAST = ("teardown", CRASHED)
+_LAST = ("teardown", protocol.CRASHED)
 """The last phase of a test, also of one in which a child died."""
 
 _CONNECTION_LOST = "its connection to the server was lost; its tests ran on undebugged"
@@ -49,8 +42,6 @@ class Controller:
     """Hooks of the controller only.
 
     Args:
-        config: pytest's.
-        host: Sends what becomes of workers.
         variable: Environment variable through which a worker finds the front end.
         invitation: Its value in this process.
         wanted: What the workers choose of the tests.
@@ -125,7 +116,7 @@ class Controller:
     def pytest_testnodeready(self, node: Any) -> None:
         """The front end knows whether it is connected, and asks to relay its tests if not."""
         if node.gateway.id not in self._relayed:
-            self.host.link.send(WorkerReady(node.gateway.id))
+            self.host.link.send(protocol.WorkerReady(node.gateway.id))
 
     @pytest.hookimpl(optionalhook=True)
     @guest
@@ -134,7 +125,7 @@ class Controller:
         if node.gateway.id in self._relayed:
             wanted = Wanted(self._wanted)
             wanted.note_missing(ids)
-            self.host.link.send(Collected(len(ids), wanted.missing))
+            self.host.link.send(protocol.Collected(len(ids), wanted.missing))
 
     @guest
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -151,10 +142,10 @@ class Controller:
         worker = node.gateway.id
         if error is not None:
             self._down.add(worker)
-            self.host.link.send(WorkerLost(worker, self.host.lens.text(str(error))))
+            self.host.link.send(protocol.WorkerLost(worker, self.host.lens.text(str(error))))
             self._relay(worker)
         elif worker not in self._relayed and _HAS_SENT not in node.workeroutput:
-            self.host.link.send(WorkerLost(worker, _CONNECTION_LOST))
+            self.host.link.send(protocol.WorkerLost(worker, _CONNECTION_LOST))
             self._relay(worker)
         self._reports.pop(worker, None)
 
@@ -182,7 +173,7 @@ class Controller:
 
     def _relayed_node(
         self, worker: str, reports: list[pytest.TestReport], *, has_ended: bool
-    ) -> NodeRelayed:
+    ) -> protocol.NodeRelayed:
         plain: Counter[str] = Counter()
         lens = self.host.lens
         phases, duration_s, began = [], 0.0, clock.wall()
@@ -200,7 +191,7 @@ class Controller:
                         )
                     )
                 )
-        return NodeRelayed(
+        return protocol.NodeRelayed(
             worker,
             lens.nodeids.of_report(reports[-1]),
             began,
@@ -210,7 +201,7 @@ class Controller:
             has_ended=has_ended,
         )
 
-    def _phase(self, report: pytest.TestReport, category: str) -> PhaseReported:
+    def _phase(self, report: pytest.TestReport, category: str) -> protocol.PhaseReported:
         lens = self.host.lens
         crash = getattr(report.longrepr, "reprcrash", None)
         exception = None if crash is None else {"type": None, "message": lens.text(crash.message)}

@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from enum import Enum
 from functools import partial
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, TypeVar
 
 from pytest_cideldill.interpreter.frame_locals import read_locals
@@ -81,8 +82,6 @@ def contained(what: str, work: Callable[[], _T], report: Report, instead: _T) ->
 
     Args:
         what: The name of the work in the report.
-        work: The function.
-        report: Called with the sentence.
         instead: The result after a failure.
     """
     try:
@@ -108,7 +107,6 @@ def every(what: str, steps: Iterable[Callable[[], object]], report: Report) -> N
 
     Args:
         what: The name of the steps in the report.
-        steps: The steps in their order.
         report: Called with a sentence about each step that fails.
     """
     with ExitStack() as stack:
@@ -198,3 +196,44 @@ def _was_given(frame: FrameType, other: FrameType) -> bool:
         if value is other or (type(value) is tuple and any(each is other for each in value)):
             return True
     return False
+
+
+class Verdict(Enum):
+    """What to do with an exception that left a handler."""
+
+    FOREIGN = "raise it"
+    OVERFLOW = "swallow it"
+    BUG = "swallow it and disarm"
+
+
+class Border:
+    """Separates failures of our own from exceptions of the program, and reports each once.
+
+    Every callback of an event source uses it, on the thread of the program; it holds no lock.
+    """
+
+    __slots__ = ("_is_ours", "_on_failure", "_reported")
+
+    def __init__(self, is_ours: Callable[[str], bool], on_failure: Callable[[str], None]) -> None:
+        self._is_ours = is_ours
+        self._on_failure = on_failure
+        self._reported: set[str] = set()
+
+    def judge(self, error: BaseException, what: str, code: CodeType) -> Verdict:
+        """The verdict on an exception; called where it arrives, before anything else is done."""
+        if passes(error, self._is_ours):
+            return Verdict.FOREIGN
+        overflow = issubclass(type(error), RecursionError)
+        end = "this event was lost" if overflow else "it was removed"
+        self.report(f"{what} in {code.co_qualname} failed and {end}: {text_of(error)}")
+        return Verdict.OVERFLOW if overflow else Verdict.BUG
+
+    def report(self, message: str) -> None:
+        """Report a message, once."""
+        if message in self._reported:
+            return
+        self._reported.add(message)
+        try:
+            self._on_failure(message)
+        except Exception:  # noqa: BLE001 - the report of a failure must not become the next one
+            return

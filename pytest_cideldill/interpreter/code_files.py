@@ -30,7 +30,6 @@ def file_of(code: CodeType, names: dict[str, Any]) -> str:
     caches when a project with cached code is moved. Then it is the file of the module.
 
     Args:
-        code: The code.
         names: The globals that it runs with.
     """
     file, filename = dict.get(names, "__file__"), code.co_filename

@@ -181,12 +181,7 @@ class HeldFile:
 
 
 class HeldSocket:
-    """A connected socket that stays open.
-
-    Args:
-        connected: Taken over.
-        beyond: See `moved`.
-    """
+    """A connected socket that stays open. `connected`: taken over. `beyond`: see `moved`."""
 
     def __init__(self, connected: socket.socket, *, beyond: bool = True) -> None:
         connected.setblocking(False)
@@ -224,11 +219,7 @@ class HeldSocket:
         return self._socket.send(data)
 
     def receive(self, count: int) -> bytes:
-        """Receive bytes; empty if the peer hung up.
-
-        Raises:
-            OSError: As for `send`.
-        """
+        """Receive bytes; empty if the peer hung up. Raises OSError: as for `send`."""
         self._check()
         return self._socket.recv(count)
 

@@ -68,7 +68,6 @@ def loaded_prefixes(parts: list[str], least: int = 1) -> Iterator[tuple[Any, lis
     Nothing is imported. What `sys.modules` holds need not be a module. At least one part is left.
 
     Args:
-        parts: The path.
         least: How many parts are of the module's name at least.
     """
     for split in range(len(parts) - 1, least - 1, -1):
@@ -78,12 +77,7 @@ def loaded_prefixes(parts: list[str], least: int = 1) -> Iterator[tuple[Any, lis
 
 
 def walk(module: ModuleType, parts: list[str]) -> AttributePlace | None:
-    """The attribute at the end of a dotted path, through modules and classes; None: there is none.
-
-    Args:
-        module: Where the path begins.
-        parts: The names that follow.
-    """
+    """The attribute at the end of a dotted path, through modules and classes, or None."""
     owner: Any = module
     path = [str(module_dict_of(module).get("__name__"))]
     for number, part in enumerate(parts, 1):

@@ -42,11 +42,7 @@ def request() -> Any:
 
 
 def reply_in(output: bytes) -> dict[str, Any]:
-    """The reply in the whole output of a process.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """The reply in the whole output of a process. Raises ValueError: there is none."""
     _, mark, rest = output.rpartition(_MARK.encode("ascii"))
     if not mark:
         raise ValueError("it did not reply")

@@ -157,11 +157,7 @@ class _Room:
         return module
 
     def module(self, name: str) -> Any:
-        """The module of a name; it is made if necessary.
-
-        Raises:
-            ImportError: There is none.
-        """
+        """The module of a name; it is made if necessary. Raises ImportError: there is none."""
         module = self.modules.get(name)
         if module is not None:
             return module

@@ -34,7 +34,6 @@ def open_regular(path: str, flags: int = 0) -> BinaryIO:
     """A regular file, opened to read its bytes.
 
     Args:
-        path: Of the file.
         flags: Further ones for `os.open`.
 
     Raises:
@@ -73,11 +72,7 @@ def is_regular(path: Path) -> bool:
 
 
 def read_bounded(path: Path) -> bytes:
-    """The content of a manifest.
-
-    Raises:
-        OSError: As `open_inside`, or the file is too large.
-    """
+    """The content of a manifest. Raises OSError: as `open_inside`, or the file is too large."""
     with open_inside(path) as file:
         found = file.read(MAX_MANIFEST + 1)
     if len(found) > MAX_MANIFEST:

@@ -12,22 +12,12 @@ import socket
 from dataclasses import replace
 from typing import Any
 
+from pytest_cideldill import protocol
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.descriptors import HeldSocket, wait_for
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.protocol import (
-    Begin,
-    Command,
-    Event,
-    Hello,
-    Refused,
-    Rejoined,
-    from_plain,
-    to_plain,
-)
 from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
-from pytest_cideldill.protocol.peers import refuse_folder, refuse_peer
-from pytest_cideldill.protocol.tcp import look_after
+from pytest_cideldill.protocol.peers import look_after, refuse_folder, refuse_peer
 
 HASH_SEED = "PYTHONHASHSEED"
 
@@ -110,37 +100,36 @@ def connect(invitation: Invitation) -> socket.socket:
 
 
 def shake_hands(
-    connected: socket.socket, hello: Hello, decoder: FrameDecoder
-) -> list[Command | Event]:
+    connected: socket.socket, hello: protocol.Hello, decoder: FrameDecoder
+) -> list[protocol.Command | protocol.Event]:
     """Say hello; every command up to `Begin`, that one left out.
 
     Raises:
         EOFError: The front end hung up.
     """
-    connected.sendall(encode_frame(to_plain(hello)))
-    commands: list[Command | Event] = []
+    connected.sendall(encode_frame(protocol.to_plain(hello)))
+    commands: list[protocol.Command | protocol.Event] = []
     while True:
         data = connected.recv(65536)
         if not data:
             raise EOFError("the front end hung up")
         for plain in decoder.feed(data):
-            message = from_plain(plain)
-            if isinstance(message, Begin):
+            message = protocol.from_plain(plain)
+            if isinstance(message, protocol.Begin):
                 return commands
             commands.append(message)
-            if isinstance(message, Refused):
+            if isinstance(message, protocol.Refused):
                 return commands
 
 
 def rejoin(
-    invitation: Invitation, hello: Hello, sent: int, received: int
+    invitation: Invitation, hello: protocol.Hello, sent: int, received: int
 ) -> tuple[HeldSocket, int]:
     """Another connection, after the program has closed the first; how many bytes have arrived.
 
     What has not is to be sent again: nothing is lost or said twice.
 
     Args:
-        invitation: Where to.
         hello: What was said at first.
         sent: Bytes that were sent since, with the hello.
         received: Bytes that have come since.
@@ -150,8 +139,8 @@ def rejoin(
     """
     connected = HeldSocket(connect(invitation), beyond=False)
     try:
-        again = Rejoined(hello.run_id, hello.worker, hello.pid, sent, received)
-        said = encode_frame(to_plain(again))
+        again = protocol.Rejoined(hello.run_id, hello.worker, hello.pid, sent, received)
+        said = encode_frame(protocol.to_plain(again))
         while said:  # so little always fits
             said = said[connected.send(said) :]
         deadline = clock.monotonic() + HANDSHAKE_S
@@ -159,8 +148,8 @@ def rejoin(
         # What follows is the rest of the first connection.
         frame = head + _exactly(connected, int.from_bytes(head, "big"), deadline)
         (plain,) = FrameDecoder().feed(frame)
-        answer = from_plain(plain)
-        if not isinstance(answer, Begin) or answer.received is None:
+        answer = protocol.from_plain(plain)
+        if not isinstance(answer, protocol.Begin) or answer.received is None:
             raise EOFError("the front end does not know this process any more")
     except BaseException:
         connected.close()

@@ -19,9 +19,6 @@ class RawThread:
     Args:
         work: Called on the thread each time it is started, looks at `is_stopping`, raises nothing.
         wake: Ends what `work` waits in.
-
-    Attributes:
-        is_stopping: It is to end.
     """
 
     def __init__(self, work: Callable[[], None], wake: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Observers of pauses, resumptions and calls inside this process, besides the front end.
+"""Observers of pauses, resumptions and calls inside this process, besides the front end; warnings.
 
 Observers are called after the event is on its way, on the thread it comes from (calls: the I/O
 thread), and under no lock: they may ask the manager anything.
@@ -63,3 +63,41 @@ class Observers:
             except Exception as error:  # noqa: BLE001 - a border: one observer must not harm others
                 self._send(Warned(f"an observer failed: {type(error).__name__}"))
         return event
+
+
+class EventLink(Protocol):
+    """What all who send events need of a link."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody gets what is sent."""
+
+    def send(self, event: Event, *, urgent: bool = False) -> None:
+        """Take an event; never raises. `urgent`: it must not wait for others."""
+
+    def flush(self, deadline_s: float) -> bool:
+        """Wait until everything sent so far has left; False when the deadline passed first."""
+
+
+class Warnings:
+    """Sends each warning about a failure of our own once.
+
+    Attributes:
+        unsent: The messages that nobody got, as the link was gone; for stderr.
+    """
+
+    def __init__(self, link: EventLink, send: Send, text: Callable[[str], str]) -> None:
+        self._link = link
+        self._send = send
+        self._text = text
+        self._sent: set[str] = set()
+        self.unsent: list[str] = []
+
+    def warn(self, message: str) -> None:
+        """Send a message once; any thread."""
+        if not self._link.is_open:
+            if message not in self._sent and message not in self.unsent:
+                self.unsent.append(message)
+        elif message not in self._sent:
+            self._sent.add(message)
+            self._send(Warned(self._text(message)))

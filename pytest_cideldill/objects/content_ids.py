@@ -45,7 +45,7 @@ from pytest_cideldill.objects.pickles import (
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAGGED
-from pytest_cideldill.rendering.plain import NUMBERS
+from pytest_cideldill.rendering.layout import NUMBERS
 from pytest_cideldill.rendering.tree import describe
 
 MAX_FROZEN_BYTES: Final = 32 * 1024 * 1024
@@ -121,7 +121,6 @@ class Held:
     """An object of a pause, for clients that ask for it. Written by the parked thread only.
 
     Attributes:
-        value: The object.
         content: What it held when it was taken, whatever its CID is.
         is_asked: Whether a copy was tried.
         copy: The pickle, if that could be made and holds no secret.
@@ -137,8 +136,6 @@ class Objects:
     """Gives objects their content ids, and logs new ones.
 
     Args:
-        log: Takes what is new.
-        redactor: Knows secrets.
         key: Of the run, secret.
         guard: Marks this thread while dill runs user code.
         limits: Bytes per object, time, size of snapshots.
@@ -176,7 +173,6 @@ class Objects:
         """Take an object as it is now, for `identify`; on the hot path, runs no user code.
 
         Args:
-            value: Anything.
             name: What it is known as; decides whether it is secret as a whole.
         """
         if name and self._is_sensitive(name):
@@ -254,7 +250,6 @@ class Objects:
 
         Args:
             held: The objects of the pause, by CID. This one is added, unless all of it is secret.
-            value: Anything.
             name: What it is known as; decides whether it is secret as a whole.
         """
         frozen = self.freeze(value, name)
@@ -296,11 +291,6 @@ class Objects:
         """Pickle a held object, by dill: runs any code that the object has for that.
 
         The pickle is stored, too, unless there is one; none is kept that holds a secret.
-
-        Args:
-            cid: What the object is called.
-            held: The object.
-            description: Its snapshot.
 
         Raises:
             KeyboardInterrupt, Interruption: It was stopped.

@@ -39,10 +39,7 @@ _WRITING: Final = (
     "PRAGMA temp_store = MEMORY",
 )
 # Whose file it is nobody knows: nothing in it is run, and nothing is written.
-_READING: Final = (
-    "PRAGMA query_only = ON",
-    "PRAGMA trusted_schema = OFF",
-)
+_READING: Final = ("PRAGMA query_only = ON", "PRAGMA trusted_schema = OFF")
 
 _STEPS: Final = 100_000
 """Of SQLite's machine, between two looks at the clock."""
@@ -54,7 +51,6 @@ def connect(
     """The file, opened; made if there is none, unless to read.
 
     Args:
-        path: The file.
         is_reader: Whether it is only read: it may be a stranger's.
         is_over: Asked now and then while a query runs, which fails when it is.
 
@@ -128,11 +124,7 @@ def remove(path: Path) -> None:
 
 
 def number(connection: sqlite3.Connection, query: str) -> int:
-    """The one number that a query gives.
-
-    Raises:
-        sqlite3.Error: See there.
-    """
+    """The one number that a query gives. Raises sqlite3.Error: see there."""
     return int(connection.execute(query).fetchone()[0])
 
 

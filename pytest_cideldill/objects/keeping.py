@@ -31,7 +31,6 @@ class Keeping:
     """Takes, writes and loads the objects of this process.
 
     Args:
-        path: The file of the objects.
         key: Of the run, secret.
         lens: Knows secrets, sizes and times.
         guard: Marks threads that run user code for us.
@@ -92,10 +91,6 @@ class Keeping:
     def load(self, cid: str, held: Mapping[str, Held]) -> Any:
         """A copy of an object, on a paused thread; may run user code.
 
-        Args:
-            cid: What the object is called.
-            held: The objects of the pause.
-
         Raises:
             Refusal: `cid_not_found`: unknown here, kept as a snapshot only, changed since, or not
                 loadable.
@@ -140,7 +135,6 @@ class Keeping:
 
         Args:
             command: Names the object and the part.
-            held: The objects of the pause.
             interruptor: Ends user code that takes too long.
 
         Raises:

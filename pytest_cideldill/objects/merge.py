@@ -30,7 +30,6 @@ def merge_objects(
     """Put the stores of several processes into one; they go when all of it is there.
 
     Args:
-        parts: The stores.
         path: The one, made if need be; what it holds stays in it.
         may_go_on: Asked now and then; if not, all stays as it was.
 

@@ -69,7 +69,6 @@ class ObjectFile:
         max_object_bytes: Of one pickle; larger ones are left out.
 
     Attributes:
-        counts: What became of the objects.
         problem: Why something was lost, or has to wait.
     """
 
@@ -263,11 +262,7 @@ def rows(path: Path) -> Iterator[Row]:
 
 
 def checked(cid: bytes, data: bytes) -> bytes:
-    """The pickle of a row.
-
-    Raises:
-        CorruptObject: It is another one.
-    """
+    """The pickle of a row. Raises CorruptObject: it is another one."""
     digest, pickled = unsealed(cid, data)
     if sha512(pickled).digest() != digest:
         raise CorruptObject(cid.hex())

@@ -75,12 +75,7 @@ def sealed(data: bytes) -> bytes:
 
 
 def unsealed(cid: bytes, data: bytes) -> tuple[bytes, bytes]:
-    """The digest that a pickle must have, and the pickle.
-
-    Args:
-        cid: What its object is called.
-        data: As in a row.
-    """
+    """The digest that a pickle must have, and the pickle. `data`: as in a row."""
     if not data.startswith(_SEAL):
         return cid, data
     start = len(_SEAL)
@@ -112,11 +107,7 @@ class Recent(Generic[_K, _V]):
 
 
 class Budget:
-    """How many bytes are held, counted by many threads that don't wait for each other.
-
-    Args:
-        most: How many may be.
-    """
+    """How many bytes are held, counted by many threads that don't wait for each other."""
 
     __slots__ = ("_changes", "_lock", "_most", "_sum")
 

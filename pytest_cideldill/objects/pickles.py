@@ -194,7 +194,6 @@ def dilled(
     """Pickle a value by dill. Runs any code that its classes have for that.
 
     Args:
-        value: Anything.
         max_bytes: How many bytes are kept; more are digested only.
         milliseconds: After which it is given up, as soon as dill comes to the next object.
         original_code: What a code object of ours stands for; the bytes are as without us.

@@ -85,7 +85,6 @@ class CIDStore:
         state: `idle`: not needed yet. `unavailable`: this Python has no sqlite3. `failed`: see
             `problem`; nothing is stored any more.
         problem: Why something was not stored, or read; with `unavailable` and `failed`.
-        counts: What became of the objects.
     """
 
     def __init__(
@@ -251,11 +250,7 @@ class CIDStore:
         return description, None if data is None else checked(digest, data)
 
     def _found(self, digest: bytes) -> tuple[Any, Any] | None:
-        """As it is in the file.
-
-        Raises:
-            CorruptObject: It can't be read.
-        """
+        """As it is in the file. Raises CorruptObject: it can't be read."""
         if self._is_reader and is_object_file(self.path):
             try:
                 found = find(self.path, digest)
@@ -276,11 +271,7 @@ class CIDStore:
         return row
 
     def _rows(self) -> Iterator[Row] | None:
-        """All of them; None: it can't be opened.
-
-        Raises:
-            sqlite3.Error: It can't be read.
-        """
+        """All of them; None: it can't be opened. Raises sqlite3.Error: it can't be read."""
         if is_object_file(self.path):
             return rows(self.path)
         connection = self._opened(READ_ALL_S)

@@ -24,9 +24,7 @@ class Wrapping:
 
     Args:
         owner: A module or a class that can be changed.
-        name: The name of the attribute.
         value: Its value: a callable, in a class perhaps as a staticmethod.
-        path: Its dotted path.
         is_shared: Whether names in other modules that hold the same callable are rebound too.
 
     Attributes:
@@ -34,12 +32,7 @@ class Wrapping:
     """
 
     def __init__(
-        self,
-        owner: Any,
-        name: str,
-        value: Any,
-        path: str,
-        is_shared: Callable[[ModuleType], bool],
+        self, owner: Any, name: str, value: Any, path: str, is_shared: Callable[[ModuleType], bool]
     ) -> None:
         self._owner, self._name, self._value = owner, name, value
         is_static = type(value) is staticmethod

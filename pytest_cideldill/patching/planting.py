@@ -42,7 +42,6 @@ class Planting:
     """The trampoline for all functions of one code object.
 
     Args:
-        code: Their original code.
         on_call: See `code_swap.intercept`.
         wants: See `code_swap.intercept`.
 

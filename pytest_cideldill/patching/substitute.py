@@ -36,7 +36,6 @@ class Original:
     """The callable behind a wrapper; the last constant in the code of the wrapper's function.
 
     Attributes:
-        call: The callable.
         signature: Its signature; None if it has none.
     """
 
@@ -94,9 +93,7 @@ def substitute(original: Original, path: str, names: dict[str, Any]) -> Function
     consts = [original if each == _SENTINEL else each for each in code.co_consts]
     qualname = path.removeprefix(f"{names.get('__name__')}.")
     made = code.replace(
-        co_name=path.rpartition(".")[2],
-        co_qualname=qualname,
-        co_consts=(*consts, original),
+        co_name=path.rpartition(".")[2], co_qualname=qualname, co_consts=(*consts, original)
     )
     return stand_in(made, names, ())
 

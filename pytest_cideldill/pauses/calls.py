@@ -45,8 +45,6 @@ class Calls:
     """Handles intercepted calls: pauses before and after them, and replaces them.
 
     Args:
-        context: Of this process.
-        pauses: Parks threads.
         recording: Gets the calls that the event source can't see.
         guest: Runs our side of a hit.
     """

@@ -50,7 +50,6 @@ class Control:
 
     Args:
         context: Threads that its guard marks are not stopped.
-        pauses: The parked threads.
         stop: Parks the calling thread at a frame, for a reason.
         source: Gives the event source; raises `SourceUnavailable`.
     """

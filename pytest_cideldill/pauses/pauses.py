@@ -14,8 +14,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from pytest_cideldill import protocol
 from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal, internal_error
 from pytest_cideldill.evaluation.interrupt import getsignal
@@ -34,29 +35,12 @@ from pytest_cideldill.pauses.parking import (
 from pytest_cideldill.pauses.repl import Console
 from pytest_cideldill.pauses.report import StopReporter, take_out_misfits
 from pytest_cideldill.pauses.resume import check_action
-from pytest_cideldill.protocol import (
-    Evaluate,
-    Replied,
-    Resume,
-    Resumed,
-    Step,
-    StepEnded,
-    Stopped,
-    Warned,
-)
+
+if TYPE_CHECKING:
+    from pytest_cideldill.pauses.stepping import Steps
 
 LINGER_S = 0.5
 """How long a thread that is released as the run ends waits for Ctrl-C, which follows at once."""
-
-
-class Stepping(Protocol):
-    """Lets the calling thread step."""
-
-    def halt(self) -> None:
-        """It stands still."""
-
-    def leave(self) -> None:
-        """It goes on without stepping."""
 
 
 class Pauses:
@@ -95,7 +79,7 @@ class Pauses:
         self._gate = Gate(
             lease_s, around_pause, self._on_stopped, self._on_resumed, self._lingers_s
         )
-        self.steps: Stepping | None = None
+        self.steps: Steps | None = None
         # Thread → the pause that its step began at; it is the next pause, too.
         self._stepped: dict[int, Pause] = {}
         # Pause → the objects that its thread holds. Items are set and popped: atomic.
@@ -186,14 +170,14 @@ class Pauses:
             self.steps.leave()
 
     def _on_stopped(self, pause: Pause) -> None:
-        self._send(Stopped(pause.report), urgent=True)
+        self._send(protocol.Stopped(pause.report), urgent=True)
 
     def unsent(self, event: object) -> None:
         """An event that could not leave: nobody would resume a thread whose stop it is; any thread.
 
         That goes on at once.
         """
-        if not isinstance(event, Stopped):
+        if not isinstance(event, protocol.Stopped):
             return
         id, go_on = str(event.pause.get("id")), Resolution(by="stop")
         self._warn(f"the stop {id} could not be sent: the test went on")
@@ -201,12 +185,12 @@ class Pauses:
             self._gate.submit(id, Job(lambda _: go_on, lambda: None))
 
     def _warn(self, message: str) -> None:
-        self._send(Warned(message))
+        self._send(protocol.Warned(message))
 
     def _on_resumed(self, pause: Pause, resolution: Resolution) -> None:
         """Whatever fails here, the thread goes on as its client chose."""
         action = resolution.reported_as or resolution.action
-        resumed = Resumed(pause.id, action, resolution.by)
+        resumed = protocol.Resumed(pause.id, action, resolution.by)
         steps = [partial(self._send, resumed, urgent=True), partial(self._go_on, pause)]
         every("going on after a stop", [*steps, self._flush], self._warn)
 
@@ -236,11 +220,11 @@ class Pauses:
         pause = self._stepped.pop(ident)
         if self.steps is not None:
             self.steps.leave()
-        self._send(StepEnded(pause.id), urgent=True)
+        self._send(protocol.StepEnded(pause.id), urgent=True)
 
     # --- on the I/O thread ------------------------------------------------------------------
 
-    def resume(self, command: Resume) -> None:
+    def resume(self, command: protocol.Resume) -> None:
         """Have a resume command checked, and obeyed, by the parked thread."""
 
         interruptor = self._evaluations[command.request] = Interruptor()
@@ -253,16 +237,15 @@ class Pauses:
 
         self._submit(command.request, command.pause_id, work)
 
-    def step(self, command: Step, begin: Callable[[Pause], None]) -> None:
+    def step(self, command: protocol.Step, begin: Callable[[Pause], None]) -> None:
         """Have a parked thread go on to its next stop, which is the same pause.
 
         Args:
-            command: Names the pause.
             begin: Called on the thread, to arm for the next stop; may refuse.
         """
 
         def work(pause: Pause) -> Resolution:
-            plain = Resume(command.request, command.pause_id, "continue")
+            plain = protocol.Resume(command.request, command.pause_id, "continue")
             with self._guard.evaluating():
                 resolution = pause.resolve(plain, pause)
             self._stepped[get_ident()] = pause
@@ -276,7 +259,7 @@ class Pauses:
 
         self._submit(command.request, command.pause_id, work)
 
-    def evaluate(self, command: Evaluate) -> None:
+    def evaluate(self, command: protocol.Evaluate) -> None:
         """Have an expression evaluated by the parked thread."""
         interruptor = self._evaluations[command.request] = Interruptor()
 
@@ -287,11 +270,7 @@ class Pauses:
         self._submit(command.request, command.pause_id, work)
 
     def ask(self, request: int, pause_id: str, answer: Callable[[Pause], dict[str, Any]]) -> None:
-        """Have a question answered by the parked thread.
-
-        Raises:
-            Refusal: `pause_not_found`.
-        """
+        """Have a question answered by the parked thread. Raises Refusal: `pause_not_found`."""
 
         def work(pause: Pause) -> None:
             self.reply(request, result=answer(pause))
@@ -299,10 +278,7 @@ class Pauses:
         self._submit(request, pause_id, work)
 
     def ask_within_limits(
-        self,
-        request: int,
-        pause_id: str,
-        answer: Callable[[Pause, Interruptor], dict[str, Any]],
+        self, request: int, pause_id: str, answer: Callable[[Pause, Interruptor], dict[str, Any]]
     ) -> None:
         """Like `ask`, for an answer that may run user code: within the interruptor.
 
@@ -354,7 +330,7 @@ class Pauses:
         if error is not None:  # what user code raised may be part of the message
             error = {**error, "message": self._lens.text(error["message"])}
         renewed = self._renewed.pop(request, (None, None))
-        self._send(Replied(request, result, error, *renewed), urgent=True)
+        self._send(protocol.Replied(request, result, error, *renewed), urgent=True)
 
     def _submit(self, request: int, pause_id: str, work: Work) -> None:
         """Hand work to the parked thread; a failure there is answered, and it stays parked.
@@ -383,6 +359,6 @@ class Pauses:
         self._gate.submit(pause_id, Job(guarded, reject))
 
 
-def _only_continue(command: Resume, pause: Pause) -> Resolution:
+def _only_continue(command: protocol.Resume, pause: Pause) -> Resolution:
     check_action(pause.phase, command)
     return Resolution()

@@ -6,22 +6,24 @@ its frames are read where they are; the rest the interpreter knows of other thre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final
 
 from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.frames.failure import ExaminedFailure, FailureExtent, autopsy
-from pytest_cideldill.frames.frames import describe_frame
-from pytest_cideldill.frames.loaded_modules import is_loaded
+from pytest_cideldill.frames.frames import describe_frame, is_shown
 from pytest_cideldill.frames.tasks import are_cancelled, describe_tasks, names_of_tasks
 from pytest_cideldill.frames.threads import describe_threads, stack_of
-from pytest_cideldill.interpreter.running import is_interrupted
+from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.loaded_names import file_of_module
+from pytest_cideldill.interpreter.running import is_interrupted, running_frames
 from pytest_cideldill.objects.content_ids import Identified
 from pytest_cideldill.pauses.parking import Pause, frame_of
 from pytest_cideldill.pauses.pauses import Pauses
-from pytest_cideldill.pauses.variables import names_in, variables_in
+from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import (
     FindCode,
     Inspect,
@@ -30,18 +32,16 @@ from pytest_cideldill.protocol import (
     ReadThreads,
     ReadVariables,
 )
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.layout import type_name
+from pytest_cideldill.rendering.tree import describe
 
 LOOKS: Final = (FindCode, Inspect, ReadContext, ReadStack, ReadVariables, ReadThreads)
 """The commands that ask."""
 
 
 class Looking:
-    """Answers questions about threads, stacks, the variables of a pause, and code.
-
-    Args:
-        context: Of this process.
-        pauses: The parked threads.
-    """
+    """Answers questions about threads, stacks, the variables of a pause, and code."""
 
     def __init__(self, context: Context, pauses: Pauses) -> None:
         self._lens = context.lens
@@ -77,9 +77,7 @@ class Looking:
                 )
             case ReadVariables():
                 self._pauses.ask(
-                    command.request,
-                    command.pause_id,
-                    lambda pause: self._variables(command, pause),
+                    command.request, command.pause_id, lambda pause: self._variables(command, pause)
                 )
             case ReadStack(pause_id=str(pause_id)):
                 self._pauses.ask(
@@ -166,3 +164,73 @@ class Looking:
 
         variables, missing = variables_in(frame, command.scope, command.names, self._lens, identify)
         return {"variables": variables, "missing": missing}
+
+
+def names_in(frame: FrameType, scope: str) -> list[dict[str, str]]:
+    """`[{name, type}]`, in the order of their definition.
+
+    Args:
+        scope: `locals | globals | closure`; closure: what is the enclosing functions'.
+    """
+    values = _values(frame, scope)
+    return [{"name": name, "type": type_name(value)} for name, value in values.items()]
+
+
+def variables_in(
+    frame: FrameType,
+    scope: str,
+    names: Sequence[str],
+    lens: Lens,
+    identify: Callable[[object, str], Identified],
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """`[{name, type, value, cid, has_children}]` of some names, and the names that are none.
+
+    `cid` names the object for `breakpoint_inspect_object`.
+
+    Args:
+        scope: As for `names_in`.
+        identify: Gives an object its content id; runs no user code.
+    """
+    values = _values(frame, scope)
+    described, missing = [], []
+    for name in names:
+        if name not in values:
+            missing.append(name)
+            continue
+        value = values[name]
+        shown = describe(value, name=name, depth=1, limits=lens.limits, redactor=lens.redactor)
+        described.append(
+            {
+                "name": name,
+                "type": shown["type"],
+                "value": shown["repr"],
+                "cid": identify(value, name).cid,
+                "has_children": bool(shown["attributes"] or shown.get("truncated")),
+            }
+        )
+    return described, missing
+
+
+def _values(frame: FrameType, scope: str) -> Mapping[str, Any]:
+    if scope == "globals":
+        found: Mapping[str, Any] = frame.f_globals
+    else:
+        found = read_locals(frame)
+        if scope == "closure":
+            free = frame.f_code.co_freevars
+            found = {name: value for name, value in found.items() if name in free}
+    return {name: value for name, value in list(found.items()) if is_shown(name)}
+
+
+def is_loaded(path: str, project: Project) -> bool:
+    """Whether a module, or a call that is not over, is from the file with this real path."""
+    return any(project.real(each) == path for each in set(_files()))
+
+
+def _files() -> Iterator[str]:
+    for module in tuple(sys.modules.values()):
+        file = file_of_module(module)
+        if file is not None:
+            yield file
+    for frame in running_frames():
+        yield frame.f_code.co_filename

@@ -25,9 +25,9 @@ from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.running import thread_names
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.pauses.parking import Pause, Seen, Stop
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.rendering.display import Lens
 
 DELETED = "<deleted>"
@@ -103,13 +103,7 @@ def stack_at(frame: FrameType, lens: Lens) -> list[FrameType]:
 
 @dataclass(frozen=True, slots=True)
 class StopReporter:
-    """Makes reports.
-
-    Attributes:
-        identity: Names this process.
-        position: The test that runs.
-        lens: Shows what the process holds.
-    """
+    """Makes reports. `lens`: shows what the process holds."""
 
     identity: Identity
     position: Position

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, missing
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.loaded_names import loaded_prefixes
 from pytest_cideldill.patching.code_swap import arguments_of
@@ -67,11 +67,7 @@ def check_action(phase: str, command: Resume) -> str:
             "pause only",
         )
     if action == "replace" and not command.replacement_function:
-        raise Refusal(
-            ErrorCode.MISSING_PARAMETER,
-            "action 'replace' needs replacement_function",
-            parameter="replacement_function",
-        )
+        raise missing("replacement_function", "action 'replace' needs replacement_function")
     return action
 
 
@@ -87,8 +83,6 @@ def resolve_call(
     """How an intercepted call goes on.
 
     Args:
-        command: What the client asked for.
-        call: The intercepted call.
         signature: As the client knows it.
         touched: Whether an evaluation may have assigned parameters.
         find: Finds a replacement by name; raises refusals.
@@ -123,7 +117,6 @@ def resolve_completion(
 
     Args:
         phase: Which of the two.
-        command: What the client asked for.
         frame: Where its expressions are evaluated.
         load: Makes kept objects anew.
         names: What its expressions see besides: the result, or the exception.

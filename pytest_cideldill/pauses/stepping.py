@@ -40,7 +40,6 @@ class Steps:
     """Lets threads step from where they stand to the next place that a client wants to see.
 
     Args:
-        project: Knows user code.
         source: Gives the event source; raises `SourceUnavailable`.
         stop: Called where a step ends; parks the thread.
         finish: Called when the code of the user ends before the step does.
@@ -65,7 +64,6 @@ class Steps:
 
         Args:
             frame: Where it stands; None: no code of the user's is on the stack.
-            order: What is wanted.
             enters: Whether a call has begun that `order.until` means a line of.
 
         Raises:

@@ -27,12 +27,7 @@ from pytest_cideldill.tracing.interface import Deliberate
 
 
 class Stops:
-    """Makes the pause when a probe stops a thread, and resumes the thread as was chosen.
-
-    Args:
-        context: Of this process.
-        pauses: Parks threads.
-    """
+    """Makes the pause when a probe stops a thread, and resumes the thread as was chosen."""
 
     def __init__(self, context: Context, pauses: Pauses) -> None:
         self._lens = context.lens
@@ -128,10 +123,7 @@ class Stops:
             made = autopsy(
                 ExaminedFailure(error, exception, places, is_first), self._lens, RECORDED
             )
-            return {
-                "exception": exception,
-                "autopsy": made | self._position.around(),
-            }
+            return {"exception": exception, "autopsy": made | self._position.around()}
 
         stop = Stop(
             phase,

@@ -64,7 +64,6 @@ class Attributes:
 
     Args:
         project: Bare names mean user code.
-        naming: Knows the names of functions.
     """
 
     def __init__(self, project: Project, naming: Naming) -> None:
@@ -83,7 +82,6 @@ class Attributes:
         Attributes that were replaced for others are put back.
 
         Args:
-            breakpoints: All that there are.
             defined: Ids of those whose names a definition has; only what a `singledispatch`
                 function of that name calls is added to it.
         """

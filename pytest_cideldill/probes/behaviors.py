@@ -33,10 +33,7 @@ _COMPLETIONS = {
 }
 """Explicit after-behavior → the completions at which it pauses."""
 
-_BY_DEFAULT = {
-    "exception": frozenset({"exception"}),
-    "stop_exception": frozenset({"exception"}),
-}
+_BY_DEFAULT = {"exception": frozenset({"exception"}), "stop_exception": frozenset({"exception"})}
 """Default behavior → the completions at which an after-behavior pauses that yields to it."""
 
 
@@ -63,7 +60,6 @@ class FunctionProbe:
     """A function breakpoint in this process; replaced by another one when its spec changes.
 
     Attributes:
-        spec: The command that set it.
         name: The function name of the spec, parsed.
         order: Grows with each new breakpoint: the newest of equals wins.
         tally: Stays when the spec changes.
@@ -143,7 +139,6 @@ class Call:
     """One intercepted call, as `hits.Handling` gets it; not changed.
 
     Attributes:
-        path: Dotted path of the function.
         frame: The trampoline's; its locals are the parameters.
         reason: Why it pauses before it begins; None: it does not.
         completions: Asked when it is done: the phases at which it pauses then.

@@ -15,7 +15,7 @@ from pytest_cideldill.interpreter.loaded_names import loaded_prefixes, mro_of
 from pytest_cideldill.probes.counting import Counter, Watching
 from pytest_cideldill.protocol import AddException, Bound
 from pytest_cideldill.rendering.layout import class_name
-from pytest_cideldill.sourcecode.exceptions import builtin_exception
+from pytest_cideldill.sourcecode.names import builtin_exception
 
 _CONTROL: Final = frozenset(
     {
@@ -36,7 +36,6 @@ class RaiseProbe:
     """An exception breakpoint in this process.
 
     Attributes:
-        spec: The command that set it.
         hits: How often it stopped.
         classes: What its name means, as far as that is known; kept alive by the program only.
         message: Why its name can mean no class.

@@ -43,11 +43,7 @@ Judge = Callable[[FrameType], bool | ConditionFailure]
 
 
 def judging(condition: str, code: CodeType, overtime: Overtime) -> Judge:
-    """A condition for the frames of one code object.
-
-    Raises:
-        ValueError: It can't be compiled.
-    """
+    """A condition for the frames of one code object. Raises ValueError: it can't be compiled."""
     failed = overtime.failed
     return Expressions(
         [parse_truth(condition)],
@@ -59,12 +55,7 @@ def judging(condition: str, code: CodeType, overtime: Overtime) -> Judge:
 
 
 class Conditions:
-    """The conditions of function breakpoints.
-
-    Args:
-        overtime: Limits what they take.
-        on_failure: Told about the first error of each.
-    """
+    """The conditions of function breakpoints. `on_failure`: called with the first error of each."""
 
     def __init__(self, overtime: Overtime, on_failure: Callable[[str], None]) -> None:
         self._overtime = overtime

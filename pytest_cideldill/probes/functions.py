@@ -16,7 +16,7 @@ from pytest_cideldill.frames.arguments import DottedPath
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_layout import function_of
-from pytest_cideldill.patching.code_swap import intercept, is_trampoline, original_code
+from pytest_cideldill.patching.code_swap import Headroom, intercept, is_trampoline, original_code
 from pytest_cideldill.patching.function_code import code_of, show
 from pytest_cideldill.patching.planting import Planting
 from pytest_cideldill.patching.substitute import original_of
@@ -28,9 +28,8 @@ from pytest_cideldill.probes.meanings import Meanings
 from pytest_cideldill.probes.nesting import Nesting, Root, roots, young_functions
 from pytest_cideldill.probes.unhit import Fact, of_function
 from pytest_cideldill.protocol import AddBreakpoint
-from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.names import parse_function_name
-from pytest_cideldill.tracing.headroom import Headroom
+from pytest_cideldill.sourcecode.quiet import compile_condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,6 @@ class _Intercepted:
         function: The function while it lives, another one may have its id later; or one that was
             made of the code.
         code: Its original code.
-        path: Its dotted path.
         undo: Puts the original code back.
     """
 

@@ -20,9 +20,9 @@ from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.frame_locals import read_locals
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.conditions import ConditionFailure, judging
 from pytest_cideldill.protocol import AddTrace
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import HitFormat, RowSink
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.template import parse_template
@@ -44,14 +44,7 @@ Ended = Callable[[FrameType, object, BaseException | None], None]
 
 
 class FunctionTraces:
-    """The tracepoints on functions of this process.
-
-    Args:
-        lens: Renders values.
-        overtime: Limits how long expressions run.
-        position: Knows the test that runs.
-        rows: Takes one row per message.
-    """
+    """The tracepoints on functions of this process."""
 
     def __init__(self, lens: Lens, overtime: Overtime, position: Position, rows: RowSink) -> None:
         self._lens = lens

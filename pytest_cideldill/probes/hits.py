@@ -7,24 +7,68 @@ manager's lock.
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Protocol
+from weakref import ref
 
 from pytest_cideldill.context import Context
+from pytest_cideldill.interpreter.loaded_names import mro_of
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import PASS, OnCall
-from pytest_cideldill.probes.behaviors import (
-    DEFAULT_BEHAVIOR,
-    NOTHING,
-    Call,
-    FunctionProbe,
-    Tally,
-)
+from pytest_cideldill.probes.attributes import Lead
+from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR, NOTHING, Call, FunctionProbe, Tally
 from pytest_cideldill.probes.conditions import Conditions
 from pytest_cideldill.probes.imitation import called
-from pytest_cideldill.probes.narrowing import Narrowing
+
+_Choices = list[tuple[ref[type] | None, FunctionProbe]]
+"""A class, None for any, and the breakpoint that governs calls for its instances."""
+
+
+class Narrowing:
+    """Limits breakpoints on an inherited `__init__` to calls for instances of their class.
+
+    Attributes:
+        choices: id(function) → the breakpoints that govern it, for which instances; replaced whole
+            when names are bound, under the manager's lock; read by calling threads.
+    """
+
+    def __init__(self) -> None:
+        self.choices: dict[int, _Choices] = {}
+
+    def take(
+        self, led: Iterable[tuple[Lead, FunctionProbe]], governing: dict[int, FunctionProbe]
+    ) -> None:
+        """Have the functions that names lead to governed too; adds to `governing`, by id."""
+        choices: dict[int, _Choices] = {}
+        for lead, each in led:
+            key = id(lead.function)
+            if lead.only is not None:
+                choices.setdefault(key, []).append((ref(lead.only), each))
+            elif key not in governing or each.rank > governing[key].rank:
+                governing[key] = each
+        for key, narrow in choices.items():
+            if key in governing:
+                narrow.append((None, governing[key]))
+            governing[key] = max((each for _, each in narrow), key=lambda each: each.rank)
+        self.choices = choices
+
+    def keys_of(self, id: str) -> list[int]:
+        """The functions that a breakpoint governs for some instances."""
+        found = self.choices.items()
+        return [key for key, narrow in found if any(each.id == id for _, each in narrow)]
+
+    def chosen(self, key: int, args: tuple[Any, ...]) -> FunctionProbe | None:
+        """The breakpoint that governs a call of a function that is in here."""
+        bases = mro_of(type(args[0])) if args else ()
+        mine = [
+            each
+            for only, each in self.choices.get(key, ())
+            if only is None or any(base is only() for base in bases)
+        ]
+        return max(mine, key=lambda each: each.rank, default=None)
+
 
 _UNCOUNTED = Tally()
 
@@ -138,8 +182,6 @@ class Hits:
 
         Args:
             key: See `governing`.
-            code: The original code.
-            path: The dotted path.
             function_in: The function that runs in a trampoline's frame.
         """
 

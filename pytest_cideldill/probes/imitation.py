@@ -30,9 +30,7 @@ def called(
     """The outcome of an intercepted call.
 
     Args:
-        code: The code of the function.
         hit: Calls the original that it is given, or gives or raises something else.
-        original: See `code_swap.intercept`.
         is_ours: Whether a file is ours. Exceptions of other files were not wanted by a client, and
             pass through: that of a signal handler.
     """
@@ -67,7 +65,6 @@ def follow(
     """A generator, coroutine or asynchronous generator around the one that a call made.
 
     Args:
-        code: The code of the function.
         made: The generator, coroutine or asynchronous generator that it made.
         returned: Gets what it returned, and gives what it is to return.
         failed: Gets what it raised; gives what it is to return instead, or None.

@@ -7,7 +7,7 @@ the program, takes no lock, and appends a tuple.
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Final
@@ -16,15 +16,14 @@ from pytest_cideldill.evaluation.messages import MAX_TEXT, RenderedMessage
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.conditions import ConditionFailure, Judge, judging
 from pytest_cideldill.probes.counting import MANY, Counter, Watching
-from pytest_cideldill.probes.reached import Reach
 from pytest_cideldill.protocol import AddLine
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import HitFormat, RowSink
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import CodeKey
-from pytest_cideldill.sourcecode.condition import compile_condition
+from pytest_cideldill.sourcecode.quiet import compile_condition
 from pytest_cideldill.sourcecode.template import parse_template
 
 _args_of: Final = BaseException.__dict__["args"].__get__
@@ -35,10 +34,6 @@ class Surroundings:
     """What watchers work with.
 
     Attributes:
-        lens: Renders values.
-        overtime: Limits how long expressions run.
-        position: Knows the test that runs.
-        rows: Takes one row per message.
         stop: Parks the thread: `(probe, frame, pass number, pause_reason)`.
     """
 
@@ -170,7 +165,6 @@ class Watcher:
     """A probe at one code object.
 
     Attributes:
-        probe: The probe.
         passed: `passed(frame)`: the line is about to run.
 
     Raises:
@@ -280,3 +274,60 @@ def _is_first(probe: LineProbe, failure: ConditionFailure) -> bool:
     """Whether the condition of `probe` never raised before; later it just does not hold."""
     probe.last_condition_error = failure.text
     return probe.condition_errors.next() == 1
+
+
+class LineStretch:
+    """A code object from one arming of its lines to the next: which of its lines ran meanwhile.
+
+    The event source reports each line that is not watched once, which costs nothing later; lines
+    that are watched have counts of passes. Read when the run is over.
+
+    Args:
+        ran: The other lines that run; grows.
+        watched: The lines that are watched, each with a counter of its passes.
+    """
+
+    __slots__ = ("_passed", "_ran", "_watched")
+
+    def __init__(self, ran: set[int], watched: Iterable[tuple[int, Counter]]) -> None:
+        self._ran = ran
+        self._passed: set[int] = set()
+        self._watched = {passes: (line, passes.value) for line, passes in watched}
+
+    def covers(self, watched: Iterable[tuple[int, Counter]]) -> bool:
+        """Whether it began with all these."""
+        return all(passes in self._watched for _, passes in watched)
+
+    def end(self) -> None:
+        """End it: later passes do not belong to it."""
+        self._passed = self._passed_now()
+        self._watched = {}
+
+    @property
+    def lines(self) -> set[int]:
+        """The lines that ran."""
+        return self._ran | self._passed_now()
+
+    def _passed_now(self) -> set[int]:
+        passed = {line for passes, (line, n) in self._watched.items() if passes.value > n}
+        return self._passed | passed
+
+
+class Reach:
+    """How near the program came to the line of one probe.
+
+    Attributes:
+        stretches: Of all code that has the line, while the probe watched it.
+        is_absent: Whether what was loaded is known to have no such line.
+    """
+
+    __slots__ = ("is_absent", "stretches")
+
+    def __init__(self) -> None:
+        self.stretches: list[LineStretch] = []
+        self.is_absent = False
+
+    def nearest(self, line: int) -> int | None:
+        """The line that ran and is nearest to this one; None: its code never ran."""
+        ran = {each for stretch in self.stretches for each in stretch.lines}
+        return min(ran, key=lambda each: (abs(each - line), each), default=None)

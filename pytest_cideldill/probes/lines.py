@@ -16,8 +16,7 @@ from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.probes.counting import Counter
-from pytest_cideldill.probes.linehits import LineProbe, Surroundings, Watcher, taking
-from pytest_cideldill.probes.reached import LineStretch
+from pytest_cideldill.probes.linehits import LineProbe, LineStretch, Surroundings, Watcher, taking
 from pytest_cideldill.probes.unhit import Fact, is_imported, of_line
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine, Bound, Event, LinesPassed

@@ -101,9 +101,7 @@ class Meanings:
         return sorted(found, key=_is_generated)
 
     def of(
-        self,
-        functions: list[FunctionType],
-        is_apart: Callable[[FunctionType, FunctionProbe], bool],
+        self, functions: list[FunctionType], is_apart: Callable[[FunctionType, FunctionProbe], bool]
     ) -> tuple[list[FunctionType], Governing]:
         """Those of the functions that names mean, and by id the breakpoint that governs each.
 
@@ -149,8 +147,6 @@ class Meanings:
         Of a module, whether it may mean any function inside. Compares names, scans nothing.
 
         Args:
-            root: The code.
-            module: The module's name.
             bound: Ids of code that is intercepted already.
         """
         candidates = self._candidates(file_now(root.co_filename))

@@ -24,11 +24,7 @@ _MOST_WRAPPED: Final = 50
 
 
 class Naming:
-    """Finds the names of functions: by definition, or by the variable they were assigned to.
-
-    Args:
-        project: Tells user code.
-    """
+    """Finds the names of functions: by definition, or by the variable they were assigned to."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -47,12 +43,7 @@ class Naming:
         return file_of_module(sys.modules.get(_text(function.__module__))) or file
 
     def name(self, function: FunctionType, code: CodeType) -> tuple[str, str]:
-        """Module and qualified name.
-
-        Args:
-            function: The function.
-            code: Its original code.
-        """
+        """Module and qualified name."""
         module, qualname = module_name(function), code.co_qualname
         if code.co_name == _LAMBDA and "<locals>" not in qualname:
             return module, self._assigned(function.__globals__, module).get(id(function), qualname)
@@ -155,10 +146,7 @@ def may_assign(
     """Whether a module that starts may assign, without a `def`, a function that a name means.
 
     Args:
-        root: The code of the module.
         inside: The code objects inside of it.
-        names: Of breakpoints.
-        module: Its name.
         file: Its file, relative.
     """
     inside = list(inside)

@@ -31,7 +31,6 @@ class RaiseProbes:
     """Holds the exception breakpoints of this process, and decides which raise stops.
 
     Args:
-        project: Knows user code.
         guard: Threads that evaluate for us stop nowhere.
         stop: Parks the thread where an exception is raised: `(probe, frame, error, traceback)`.
         stop_uncaught: The same where nothing catches one.
@@ -54,12 +53,7 @@ class RaiseProbes:
         self._uncaught = Uncaught(self._is_uncaught)
         # Replaced whole, and read without a lock.
         self._probes: dict[str, RaiseProbe] = {}
-        self._raises: Raises | None = None
-
-    @property
-    def raises(self) -> Raises | None:
-        """The raises that the event source is to report; None: none."""
-        return self._raises
+        self.raises: Raises | None = None
 
     def want(self, spec: AddException, *, from_start: bool = True) -> Bound:
         """Add a breakpoint, or change whether the one with this id is enabled.
@@ -210,12 +204,12 @@ class RaiseProbes:
         self._reach()
         first = [each.spec for each in self._enabled() if each.spec.first_chance]
         if not first:
-            self._raises = None
+            self.raises = None
             return
         project = self._project
         anywhere = any(each.scope == "all" for each in first)
         in_file = (lambda file: not project.is_ours(file)) if anywhere else project.is_user
-        self._raises = Raises(Verdicts(self._is_meant).of, in_file, self.raised)
+        self.raises = Raises(Verdicts(self._is_meant).of, in_file, self.raised)
 
     def _reach(self) -> None:
         self._uncaught.reach(any(each.spec.second_chance for each in self._enabled()))

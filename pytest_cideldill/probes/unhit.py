@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pytest_cideldill.interpreter.loaded_names import (
     file_of_module,
@@ -22,8 +22,7 @@ from pytest_cideldill.probes.counting import Watching
 from pytest_cideldill.probes.linehits import LineProbe
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Watched
-from pytest_cideldill.sourcecode.exceptions import NESTED
-from pytest_cideldill.sourcecode.names import FunctionName
+from pytest_cideldill.sourcecode.names import NESTED, FunctionName
 
 Fact = dict[str, Any]
 """Plain: `why`, a reason or None when it was hit; `whole`, as `Watching`; and as the reason has it
@@ -32,19 +31,14 @@ Fact = dict[str, Any]
 _UNNAMED: Final = "nothing of this name was loaded"
 
 
-class Knowing(Protocol):
-    """Breakpoints of one kind."""
-
-    def unhit(self) -> dict[str, Fact]:
-        """The facts of each, by id."""
-
-
-def last_words(parts: Iterable[Knowing], warn: Callable[[str], None], *, blind: bool) -> Watched:
-    """The facts of all breakpoints, while they are still armed."""
+def last_words(
+    parts: Iterable[Callable[[], dict[str, Fact]]], warn: Callable[[str], None], *, blind: bool
+) -> Watched:
+    """The facts of all breakpoints, while they are still armed; `parts` give them by id."""
     facts: dict[str, Fact] = {}
     try:
         for part in parts if not blind else ():
-            facts |= part.unhit()
+            facts |= part()
     except Exception as error:  # noqa: BLE001 - a border: the tests end as without us
         warn(f"the reasons why breakpoints were not hit are unknown: {error!r}")
         return Watched({}, blind=True)
@@ -55,7 +49,6 @@ def of_line(probe: LineProbe, is_loaded: Callable[[str], bool]) -> Fact:
     """Of a breakpoint or tracepoint on a line.
 
     Args:
-        probe: The probe.
         is_loaded: Whether any code of a file was loaded.
     """
     spec, watching = probe.spec, probe.watching
@@ -88,7 +81,6 @@ def of_function(
     """Of a breakpoint on functions.
 
     Args:
-        probe: The breakpoint.
         default: What behaviors that yield mean.
         refusal: Why what its name leads to can't be intercepted.
         deciding: Ids of the breakpoints that decide at the functions that it means.
@@ -139,10 +131,8 @@ def of_glob(glob: str, loaded: Mapping[str, str] | None, project: Project) -> Fa
     """Of a glob over dotted paths of functions, whose calls are recorded.
 
     Args:
-        glob: As it was given.
         loaded: The paths of all functions that are loaded, and their files; None: one of the
             user's matched it.
-        project: Knows user code.
     """
     if loaded is None:
         return {"why": None, "whole": True}

@@ -93,7 +93,6 @@ class AddLine:
         message: The template of a tracepoint; None: it stops.
         multiple: A tracepoint logs the passes whose number is a multiple of it; 0: every pass.
         max_notifications: After so many messages a tracepoint is done; 0: never.
-        enabled: Whether it watches.
     """
 
     request: int
@@ -144,7 +143,6 @@ class AddException:
         second_chance: Stop when it escaped a test, a fixture or a thread.
         include_subtypes: Whether subclasses are meant too.
         scope: Raised where: `user`, in the first frame of user code; `all`, in any.
-        enabled: Whether it watches.
     """
 
     request: int

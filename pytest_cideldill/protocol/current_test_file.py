@@ -1,4 +1,4 @@
-"""The last known position of a process: a small memory-mapped file that survives its death.
+"""What pytest is doing: for threads, and in a small memory-mapped file that survives their process.
 
 Written by the main thread of the process under test at every test and phase (half a microsecond, no
 system call); read by the front end when the process ended without saying so, or says nothing.
@@ -10,11 +10,13 @@ import ctypes
 import mmap
 import os
 import sys
+from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.interpreter.values import dataclass
 
 _SIZE = 4096
 _LENGTH = Struct(">I")
@@ -118,3 +120,19 @@ def _read(path: str) -> bytes:
             return file.read(_SIZE)
     except OSError:
         return b""
+
+
+@dataclass(slots=True)
+class Position:
+    """What pytest is doing; written by its main thread, read at stops and by recorded calls.
+
+    The test and its phase, both None between tests; which attempt it is, if it has several.
+
+    Attributes:
+        around: What an autopsy has of the test, beside the exception; on any thread.
+    """
+
+    nodeid: str | None = None
+    when: str | None = None
+    attempt: int | None = None
+    around: Callable[[], dict[str, Any]] = dict

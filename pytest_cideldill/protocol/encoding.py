@@ -45,7 +45,6 @@ def repaired(
 
     Args:
         values: Of a message or a line; as much of them stays as can.
-        why: The failure to encode them.
         shortened: Long texts and collections are cut as well.
     """
     repair = _Repair(shortened)

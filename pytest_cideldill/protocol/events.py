@@ -7,6 +7,12 @@ from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
 
+OUTCOMES: Final = frozenset({"passed", "failed", "skipped"})
+"""pytest's own; plugins have their own ones for attempts that they make again."""
+
+CRASHED: Final = "???"
+"""The phase, for xdist and pytest-forked, of a test in which its process died."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hello:
@@ -351,3 +357,8 @@ Event = (
     | Refused
     | Rejoined
 )
+
+
+def is_made_again(category: str, outcome: str, attempt: int | None) -> bool:
+    """Of the fields of a `PhaseReported`; the outcome of the test is that of a later attempt."""
+    return category == "rerun" or (attempt is not None and outcome not in OUTCOMES)

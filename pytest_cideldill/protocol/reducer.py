@@ -100,7 +100,6 @@ class OutcomeReducer:
         """A test ended; reports of it that just passed are counted.
 
         Args:
-            test: The test.
             plain: Category → how many reports had nothing else to tell.
             again: It was an attempt, and another one follows.
         """

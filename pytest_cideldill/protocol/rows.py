@@ -35,10 +35,7 @@ class Batch:
     __slots__ = ("_event", "dropped", "formats", "rows")
 
     def __init__(
-        self,
-        rows: list[Row],
-        dropped: Mapping[Loss, int],
-        formats: Mapping[int, HitFormat],
+        self, rows: list[Row], dropped: Mapping[Loss, int], formats: Mapping[int, HitFormat]
     ) -> None:
         self.rows = rows
         self.dropped = dropped

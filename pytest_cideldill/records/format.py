@@ -12,21 +12,7 @@ from json import JSONDecoder
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pytest_cideldill.protocol import (
-    KINDS,
-    AddBreakpoint,
-    AddException,
-    AddLine,
-    AddTrace,
-    Changed,
-    ItemsFound,
-    Message,
-    Refused,
-    Rejoined,
-    Replied,
-    from_plain,
-    to_plain,
-)
+from pytest_cideldill import protocol
 from pytest_cideldill.protocol.checking import are_parts_right, is_moment, misfit
 from pytest_cideldill.protocol.encoding import repaired, standard
 
@@ -47,7 +33,13 @@ ROWS: Final = frozenset({"hit", "call", "log"})
 DROPPED: Final = "dropped"
 """Type of a line with the number of rows that were dropped."""
 
-NOTED: Final = AddLine | AddTrace | AddBreakpoint | AddException | Changed
+NOTED: Final = (
+    protocol.AddLine
+    | protocol.AddTrace
+    | protocol.AddBreakpoint
+    | protocol.AddException
+    | protocol.Changed
+)
 """Commands that are written when a process obeys them."""
 
 _CALL: Final = {
@@ -89,7 +81,7 @@ ROW_TYPES: Final[dict[str, dict[str, str]]] = {
 }
 """What is no message: type of a line → key → type of its value; `?`: it may be absent."""
 
-UNWRITTEN: Final = (Replied, Refused, Rejoined, ItemsFound)
+UNWRITTEN: Final = (protocol.Replied, protocol.Refused, protocol.Rejoined, protocol.ItemsFound)
 """Events for one client, which a record does not need."""
 
 _NAMES: Final = {
@@ -120,7 +112,6 @@ class Line(NamedTuple):
         ts: Epoch seconds.
         type: What happened; see the module's tables.
         worker: The process: `main`, `gw0`, …
-        values: The rest.
     """
 
     n: int
@@ -141,11 +132,7 @@ class Line(NamedTuple):
 
     @classmethod
     def decoded(cls, text: bytes) -> Line:
-        """The inverse.
-
-        Raises:
-            ValueError: It is no line of this format.
-        """
+        """The inverse. Raises ValueError: it is no line of this format."""
         try:
             values = _decode(text.decode("ascii"))
             n, ts, type, worker = (values.pop(key) for key in _OF_A_LINE)
@@ -161,20 +148,20 @@ class Line(NamedTuple):
         """What is not of the type that we write; None: all is, or it is of a newer version."""
         if not is_moment(self.ts) or not type(self.type) is type(self.worker) is str:
             return "its head is none"
-        cls = ROW_TYPES.get(self.type) or KINDS.get(_KINDS.get(self.type, self.type))
+        cls = ROW_TYPES.get(self.type) or protocol.KINDS.get(_KINDS.get(self.type, self.type))
         if cls is None:
             return None
         wrong = misfit(cls, self._of_message)
         return wrong if wrong or are_parts_right(self.values) else "in what is nested"
 
     @property
-    def message(self) -> Message:
+    def message(self) -> protocol.Message:
         """What the process said; of lines that are no rows.
 
         Raises:
             MalformedMessage: This version has no such message.
         """
-        return from_plain(self._of_message | {"kind": _KINDS.get(self.type, self.type)})
+        return protocol.from_plain(self._of_message | {"kind": _KINDS.get(self.type, self.type)})
 
     @property
     def _of_message(self) -> dict[str, Any]:
@@ -187,9 +174,9 @@ class Line(NamedTuple):
         return values
 
 
-def line_of(n: int, ts: float, worker: str, message: Message) -> Line:
+def line_of(n: int, ts: float, worker: str, message: protocol.Message) -> Line:
     """The line of a message; what is None is left out."""
-    values = {key: value for key, value in to_plain(message).items() if value is not None}
+    values = {key: value for key, value in protocol.to_plain(message).items() if value is not None}
     kind = values.pop("kind")
     about = values.pop("worker", None)
     if kind == "hello":

@@ -28,10 +28,8 @@ class _Common(NamedTuple):
 
     Attributes:
         hit_format: What they have in common as events.
-        share: How many may be written.
         middle: Of a line, from behind its time up to the number of the pass.
         end: Of a line, behind its message.
-        nodeid: Of the test.
         thread: Its ident.
     """
 
@@ -47,7 +45,6 @@ class HitLines:
     """Makes the lines of hits for the file of events of one process.
 
     Args:
-        worker: Name of the process.
         hiding: Takes secrets out of what is written.
         shares: How many of each breakpoint may be written.
     """
@@ -63,7 +60,6 @@ class HitLines:
         """The lines of a batch that nothing but hits are in, if none needs a look of its own.
 
         Args:
-            batch: The rows.
             number: Of the first line.
             room: How many characters there may be.
 
@@ -113,9 +109,6 @@ class HitLines:
         """The line of one hit; empty if it must not be written.
 
         Args:
-            hit_format: Of the row.
-            row: The hit.
-            number: Of the line.
             is_plain: There is certainly no secret in its text.
         """
         _, moment, nodeid, thread, passed, text = row

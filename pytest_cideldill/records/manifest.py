@@ -102,8 +102,6 @@ class Summary:
         workers: The processes that wrote anything.
         outcomes: pytest's category → how many tests.
         events: Lines in all.
-        hits: Messages of tracepoints.
-        calls: Calls that were recorded.
         dropped: Hits and calls beyond a limit, and what the disk did not take.
         cut_off: The processes whose last word is missing: they were killed, or the disk was full.
         bytes: Of all files of the run.
@@ -147,14 +145,11 @@ class Summary:
 
 
 def summarize(
-    folder: Path,
-    listener: Listener | None = None,
-    stretches: Sequence[Stretch] = (),
+    folder: Path, listener: Listener | None = None, stretches: Sequence[Stretch] = ()
 ) -> Summary:
     """Read the files of a run and sum them up.
 
     Args:
-        folder: Of the run.
         listener: Gets all lines, too.
         stretches: Of its events, if this process has written them.
 
@@ -192,9 +187,7 @@ def summarize(
 
 
 def write_summaries(
-    folder: Path,
-    listener: Listener | None = None,
-    stretches: Sequence[Stretch] = (),
+    folder: Path, listener: Listener | None = None, stretches: Sequence[Stretch] = ()
 ) -> Summary:
     """Write the summary of a run, and the manifest of its record; arguments as for `summarize`.
 
@@ -253,11 +246,7 @@ class _Tests:
         return True
 
     def take(self, line: Line, size: int) -> bool:
-        """Take a line; False: it is about no test.
-
-        Raises:
-            ValueError: It makes no sense.
-        """
+        """Take a line; False: it is about no test. Raises ValueError: it makes no sense."""
         values, worker = line.values, line.worker
         match line.type:
             case "test_started":

@@ -106,7 +106,6 @@ def raw_lines(folder: Path, pass_over: PassOver = _nobody) -> Iterator[Raw]:
     A last line that was cut off when its process was killed is left out.
 
     Args:
-        folder: Of the run.
         pass_over: Called for each line that is none of events.
 
     Raises:
@@ -126,7 +125,6 @@ def without_hits(
     """All lines of a run but for hits, of each process in order; quick where there are only hits.
 
     Args:
-        folder: Of the run.
         take_hits: Gets the hits instead, one or many at once.
         stretches: Of them in its only file, if they are known; they are not read then.
         pass_over: As for `raw_lines`.

@@ -43,21 +43,13 @@ class PartWriter:
 
     Args:
         path: Of the file, which is made.
-        worker: Name of the process.
         max_bytes: From here on rows are dropped.
-        redactor: Knows secrets.
 
     Attributes:
         error: Why the disk did not take something; None: it took everything.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        worker: str,
-        max_bytes: int,
-        redactor: Redactor,
-    ) -> None:
+    def __init__(self, path: Path, worker: str, max_bytes: int, redactor: Redactor) -> None:
         self.error: str | None = None
         self._worker = worker
         self._left = self._max_bytes = max_bytes

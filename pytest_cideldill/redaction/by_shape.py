@@ -184,7 +184,6 @@ def may_be_shapes(text: str, lowered: str) -> bool:
     """Whether a text may hold secrets by their shape; a quick test.
 
     Args:
-        text: Any text.
         lowered: The same in lower case.
     """
     if "://" in text and "@" in text:

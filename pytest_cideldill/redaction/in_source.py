@@ -267,10 +267,7 @@ def _two_of(
     args: list[ast.expr], named: dict[str | None, ast.expr], first: str, second: str
 ) -> tuple[ast.expr | None, ast.expr | None]:
     """The first two arguments of a call, by position or by name."""
-    return (
-        args[0] if args else named.get(first),
-        args[1] if len(args) > 1 else named.get(second),
-    )
+    return (args[0] if args else named.get(first), args[1] if len(args) > 1 else named.get(second))
 
 
 def _names_in(names: ast.expr) -> list[str]:

@@ -206,7 +206,6 @@ class NamedSecrets:
         """The values of secrets' names, without their quotes.
 
         Args:
-            text: Any text.
             is_source: Whether it is Python source, where only literals are values.
         """
         lowered = text.lower()

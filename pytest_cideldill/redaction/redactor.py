@@ -25,10 +25,15 @@ from pytest_cideldill.redaction.harmless import (
     is_placeholder,
     is_random,
 )
-from pytest_cideldill.redaction.in_report import ReportPart, parts_of_report
+from pytest_cideldill.redaction.in_report import (
+    CUT,
+    LEAST_PIECE,
+    ReportPart,
+    parts_of_report,
+    pieces,
+)
 from pytest_cideldill.redaction.in_source import find_in_comments, find_in_source
 from pytest_cideldill.redaction.in_text import NamedSecrets
-from pytest_cideldill.redaction.pieces import CUT, LEAST_PIECE, pieces
 from pytest_cideldill.redaction.tags import LONGEST, TAG, UNKNOWN, Tags
 from pytest_cideldill.sourcecode.quiet import literal
 
@@ -115,10 +120,7 @@ class Redactor:
         raise TypeError("what is known of secrets goes nowhere")
 
     def extend(
-        self,
-        names: Iterable[str] = (),
-        patterns: Iterable[str] = (),
-        shown: Iterable[str] = (),
+        self, names: Iterable[str] = (), patterns: Iterable[str] = (), shown: Iterable[str] = ()
     ) -> None:
         """Add names and patterns, as in the constructor. One thread at a time.
 
@@ -262,7 +264,6 @@ class Redactor:
         Args:
             label: The label of the name, from `label`.
             text: All of the string; bytes as latin-1.
-            name: The name.
         """
         if TAG.fullmatch(text) or is_harmless(label, text, name):
             return text

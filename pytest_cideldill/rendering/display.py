@@ -14,8 +14,8 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.by_name import gives_secret
 from pytest_cideldill.redaction.nodeids import NodeIds
 from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.layout import NUMBERS
 from pytest_cideldill.rendering.one_line import Detail, render
-from pytest_cideldill.rendering.plain import NUMBERS
 from pytest_cideldill.rendering.source_text import Text, Texts, source_lines
 
 SHORT = Detail(depth=2, items=10, attributes=10, string=200, text=300, milliseconds=5)
@@ -57,9 +57,6 @@ class Lens:
 
     Args:
         project: Says which code is the user's, and gives paths relative to the rootdir.
-        redactor: Replaces secrets.
-        limits: How much is captured.
-        texts: Find the source text of code.
     """
 
     def __init__(

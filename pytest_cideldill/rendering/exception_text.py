@@ -15,20 +15,8 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any, Final
 
+from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.display import MESSAGE, Lens
-from pytest_cideldill.rendering.layout import (
-    IS_EXCEPTION,
-    Layout,
-    class_dict,
-    class_name,
-    find,
-    find_in_class,
-    flags,
-    is_a,
-    module_of,
-    mro,
-    short_name,
-)
 from pytest_cideldill.rendering.types import is_genuine, own_text, value_in
 
 ASK: Final = "its text is made by its __str__: evaluate str() of it at a pause"
@@ -46,7 +34,6 @@ def message_of(error: BaseException, lens: Lens) -> str:
 
     Args:
         error: Only its real class is looked at.
-        lens: Renders values, hides secrets.
     """
     exception = _ExceptionText(error, lens, _DEEPEST)
     text = exception.text()
@@ -60,8 +47,6 @@ class _ExceptionText:
     """An exception with the ways to render its arguments and attributes.
 
     Args:
-        error: The exception.
-        lens: Renders values.
         depth: How many levels of exceptions inside it may still be rendered.
     """
 
@@ -79,11 +64,11 @@ class _ExceptionText:
         if method is object.__str__:
             owner, method = _owner_of(cls, "__repr__")
             if method is BaseException.__repr__:
-                return f"{short_name(cls)}({', '.join(map(self.quoted, self.args))})"
+                return f"{layout.short_name(cls)}({', '.join(map(self.quoted, self.args))})"
         elif (by_c := _OF_C.get(id(method))) is not None:
             return by_c(self)
-        make = _OF_LIBRARIES.get(class_name(owner))
-        if make is None or not is_genuine(owner, module_of(owner)):
+        make = _OF_LIBRARIES.get(layout.class_name(owner))
+        if make is None or not is_genuine(owner, layout.module_of(owner)):
             return None
         try:
             return make(self)
@@ -104,7 +89,7 @@ class _ExceptionText:
     def attributes(self) -> dict[str, Any]:
         """The attributes of the exception itself."""
         if self._attributes is None:
-            self._attributes = dict(Layout.of(type(self.error)).attributes(self.error))
+            self._attributes = dict(layout.Layout.of(type(self.error)).attributes(self.error))
         return self._attributes
 
     def __getitem__(self, name: str) -> Any:
@@ -112,12 +97,12 @@ class _ExceptionText:
         attributes = self.attributes()
         if name in attributes:
             return attributes[name]
-        value = find_in_class(type(self.error), name)
-        return None if find_in_class(type(value), "__get__") is not None else value
+        value = layout.find_in_class(type(self.error), name)
+        return None if layout.find_in_class(type(value), "__get__") is not None else value
 
     def plain(self, value: object) -> str:
         """A value as `str` renders it."""
-        if flags(type(value)) & IS_EXCEPTION:
+        if layout.flags(type(value)) & layout.IS_EXCEPTION:
             inner = _ExceptionText(value, self.lens, self.depth - 1)  # type: ignore[arg-type]
             text = inner.text() if self.depth > 0 else None
             return self.lens.show(value) if text is None else text
@@ -150,8 +135,8 @@ class _ExceptionText:
 
 def _owner_of(cls: type, name: str) -> tuple[type, Any]:
     """The class in the MRO of `cls` that defines a method, and the method."""
-    for base in mro(cls):
-        if (method := find(class_dict(base), name)) is not None:
+    for base in layout.mro(cls):
+        if (method := layout.find(layout.class_dict(base), name)) is not None:
             return base, method
     return object, None
 
@@ -194,7 +179,7 @@ def _key_error(exception: _ExceptionText) -> str:
 
 def _syntax_error(exception: _ExceptionText) -> str:
     text, name, line = (get(exception.error) for get in _of_syntax)
-    places = [str.__str__(name).rpartition(os.sep)[2]] if is_a(type(name), str) else []
+    places = [str.__str__(name).rpartition(os.sep)[2]] if layout.is_a(type(name), str) else []
     places += [f"line {line}"] if type(line) is int else []
     return f"{exception.plain(text)} ({', '.join(places)})" if places else exception.plain(text)
 
@@ -345,7 +330,7 @@ def _jinja_syntax(exception: _ExceptionText) -> str:
 def _pydantic(exception: _ExceptionText) -> str:
     """The first line of an error of pydantic; the others hold the `repr` of validated values."""
     get_title, count = (
-        find_in_class(type(exception.error), each) for each in ("title", "error_count")
+        layout.find_in_class(type(exception.error), each) for each in ("title", "error_count")
     )
     number = count.__get__(exception.error)()
     title = exception.plain(get_title.__get__(exception.error))

@@ -26,6 +26,9 @@ _module: Final = type.__dict__["__module__"].__get__
 IS_EXCEPTION: Final = 1 << 30
 IS_CLASS: Final = 1 << 31
 
+NUMBERS: Final = frozenset(map(id, (int, float, bool, type(None))))
+"""Types by id, as a metaclass may define how its classes are hashed and compared."""
+
 _KEPT_BY_LIBRARIES: Final = ("_sa_instance_state", "_state")
 """Attributes that SQLAlchemy and Django put into each instance before its columns."""
 

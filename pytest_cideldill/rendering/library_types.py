@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import datetime
 import types
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_cideldill.rendering.layout import Layout, find_in_class, module_of, short_name
-from pytest_cideldill.rendering.types import Renderer, is_genuine
+from pytest_cideldill.rendering.types import is_genuine
+
+if TYPE_CHECKING:
+    from pytest_cideldill.rendering.one_line import Renderer
 
 _MOST_ITEMS: Final = 10
 """Most items of an array or a column that is shown by its values."""

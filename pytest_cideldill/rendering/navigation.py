@@ -20,15 +20,7 @@ from pytest_cideldill.protocol.object_paths import (
     position_key,
 )
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.rendering import layout
-from pytest_cideldill.rendering.parts import (
-    DICT,
-    SEQUENCES,
-    TEXTS,
-    attributes_of,
-    items_of,
-    kind_of,
-)
+from pytest_cideldill.rendering import layout, parts
 
 _NAMED_KEYS: Final = 9
 """Keys of which the message of an error is made; it names fewer of them."""
@@ -38,7 +30,6 @@ class Reached(NamedTuple):
     """A part of a live object.
 
     Attributes:
-        value: The part.
         name: The name to describe it under: that of the secret around it, so that the parts of a
             secret stay secret, else its own.
     """
@@ -51,7 +42,6 @@ def navigate(value: object, path: str, redactor: Redactor | None = None) -> Reac
     """The part of a live object that a path leads to; runs no user code.
 
     Args:
-        value: Anything.
         path: Like `.items[2].price`, `['key'].x`, `[0]`; see `protocol.object_paths`.
         redactor: Knows which names are secret.
 
@@ -77,7 +67,7 @@ def _attribute(x: Any, step: PathStep, place: str) -> tuple[Any, Any]:
     """The value of an attribute, and its name."""
     wanted, cls = step.value, type(x)
     names = []
-    for name, value in attributes_of(x):
+    for name, value in parts.attributes_of(x):
         if name == wanted:
             return value, wanted
         names.append(attribute_key(name))
@@ -96,19 +86,19 @@ def _attribute(x: Any, step: PathStep, place: str) -> tuple[Any, Any]:
 
 def _item(x: Any, step: PathStep, place: str) -> tuple[Any, Any]:
     """An item, and its key if it has one."""
-    kind = kind_of(x)
+    kind = parts.kind_of(x)
     if kind is None:
         if layout.find_in_class(type(x), "__getitem__") is not None:
             raise _needs_code(step.key, place)
-        raise missing(place, step.key, [attribute_key(name) for name, _ in attributes_of(x)])
-    items = items_of(x, kind)
-    if kind == DICT:
+        raise missing(place, step.key, [attribute_key(name) for name, _ in parts.attributes_of(x)])
+    items = parts.items_of(x, kind)
+    if kind == parts.DICT:
         return _value(items, step, place)
-    has_index = kind in SEQUENCES
+    has_index = kind in parts.SEQUENCES
     is_number = step.kind == "position" or (has_index and type(step.value) is int)
     if is_number and -len(items) <= step.value < len(items):
         return items[step.value], ""
-    known = range(0 if kind in TEXTS else len(items))
+    known = range(0 if kind in parts.TEXTS else len(items))
     raise missing(place, step.key, [f"[{n}]" if has_index else position_key(n) for n in known])
 
 

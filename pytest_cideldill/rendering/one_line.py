@@ -90,15 +90,11 @@ def render(
     `<unrenderable: TypeError>`.
 
     Args:
-        value: Anything.
-        detail: How much is shown.
-        redactor: Replaces secrets.
-        name: The name of the value.
         layouts: Layouts that were made before, by the ids of their classes.
         under: The label of a sensitive name around the value, see `Redactor.label`.
     """
     try:
-        rendering = _Rendering(detail, redactor, {} if layouts is None else layouts, under)
+        rendering = Renderer(detail, redactor, {} if layouts is None else layouts, under)
         return _fitted(rendering.named(name, value, detail.depth), detail.text)
     except Exception as error:  # noqa: BLE001 - a border: a pause must not fail on a value that it shows
         return f"<unrenderable: {class_name(type(error))}>"
@@ -110,7 +106,7 @@ def _fitted(text: str, limit: int) -> str:
     return layout.encodable(text)
 
 
-class _Rendering:
+class Renderer:
     """The state of one rendering: the rest of its limits, and the objects that it is inside."""
 
     __slots__ = ("_deadline", "_detail", "_layouts", "_left", "_path", "_redactor", "_under")
@@ -354,11 +350,6 @@ def name_before(before: object, x: object, count: int) -> str:
 
     `("password", "…")` is a pair of a name and its value, `["--password", "…"]` an option and its
     value.
-
-    Args:
-        before: The item before `x`.
-        x: The item.
-        count: How many items there are.
     """
     kind = type(before)
     if kind is str or kind is bytes:

@@ -71,7 +71,6 @@ def attributes_of(x: object, layouts: dict[int, Layout] | None = None) -> Iterat
     """The names and values of attributes that are data of the object itself.
 
     Args:
-        x: Anything.
         layouts: Layouts that were made before, by the ids of their classes; added to.
     """
     cls = type(x)

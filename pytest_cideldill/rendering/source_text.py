@@ -233,10 +233,7 @@ _FLAGS: Final = 0xFFFF
 effect where `compile` was called."""
 
 _PARTS: Final[tuple[Callable[[CodeType], object], ...]] = (
-    *map(
-        attrgetter,
-        ("co_qualname", "co_names", "co_varnames", "co_freevars", "co_cellvars"),
-    ),
+    *map(attrgetter, ("co_qualname", "co_names", "co_varnames", "co_freevars", "co_cellvars")),
     attrgetter("co_argcount", "co_posonlyargcount", "co_kwonlyargcount"),
     lambda code: (len(code.co_consts), code.co_flags & _FLAGS),
     attrgetter("co_linetable"),

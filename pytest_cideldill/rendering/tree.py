@@ -26,7 +26,7 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.layout import Layout
+from pytest_cideldill.rendering.layout import NUMBERS, Layout
 from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.one_line import (
     Detail,
@@ -47,7 +47,6 @@ from pytest_cideldill.rendering.parts import (
     kind_of,
     length_of,
 )
-from pytest_cideldill.rendering.plain import NUMBERS
 
 __all__ = [
     "Part",
@@ -91,7 +90,6 @@ class Part(NamedTuple):
     Attributes:
         key: The step to it.
         name: The name or key that decides whether it is secret; any object may be a key.
-        value: The part.
         shown_key: The rendered key of a dictionary, where the step is not the key.
     """
 
@@ -113,11 +111,8 @@ def describe(
     """The snapshot of an object as plain data; runs no user code, never raises.
 
     Args:
-        value: Anything.
         name: Its name, which decides whether it is secret as a whole.
         depth: Levels that are opened, as far as limits allow; by default `limits.max_depth`.
-        limits: Items, attributes and time.
-        redactor: Replaces secrets.
         milliseconds: Time after which the rest is left out; by default `limits.capture_ms`.
 
     Returns:
@@ -138,7 +133,6 @@ def parts_of(value: object, most: int, redactor: Redactor | None) -> Iterator[Pa
     """The first items and attributes of an object, as in its description.
 
     Args:
-        value: Anything.
         most: How many items, and how many attributes.
         redactor: Keeps secrets out of the keys.
     """
@@ -307,11 +301,6 @@ def opened(value: object, shown: str, lens: Lens) -> dict[str, Any]:
 
     `children`: `[{name, type, value}]`; a name is the step to the child: `.items`, `[2]`. `length`
     of a collection. `truncated`: true when there are more children.
-
-    Args:
-        value: Anything.
-        shown: Its short rendering.
-        lens: Renders the children.
     """
     if not _CUT.search(shown):
         return {}

@@ -1,7 +1,7 @@
 """Tables of the functions that render values by type, by C code or from the value's data.
 
-Runs in the process under test on the thread that hit. Knows single types, and the renderer only by
-its Protocol here. A function in `LEAVES` or `CONTAINERS` is right for subclasses too.
+Runs in the process under test on the thread that hit. Knows single types; the renderer is
+`one_line`'s. A function in `LEAVES` or `CONTAINERS` is right for subclasses too.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import sys
 import types
 import uuid
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import Enum
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_cideldill.interpreter.loaded_names import module_dict_of
 from pytest_cideldill.patching.builtin_proxy import BindableDisguise, Disguise
@@ -30,21 +30,10 @@ from pytest_cideldill.rendering.layout import (
     short_name,
 )
 
+if TYPE_CHECKING:
+    from pytest_cideldill.rendering.one_line import Renderer
 
-class Renderer(Protocol):
-    """The renderer, as the functions in the tables use it."""
-
-    @property
-    def string_limit(self) -> int: ...
-    def shown(self, x: str) -> str: ...
-    def shown_bytes(self, x: bytes) -> bytes: ...
-    def value(self, x: Any, depth: int) -> str: ...
-    def named(self, name: Any, x: Any, depth: int) -> str: ...
-    def sequence(self, ends: str, items: Iterator[Any], count: int, depth: int) -> str: ...
-    def mapping(self, items: Iterator[tuple[Any, Any]], count: int, depth: int) -> str: ...
-
-
-Draw = Callable[[Renderer, Any, int], str]
+Draw = Callable[["Renderer", Any, int], str]
 
 _FEW_DIGITS: Final = 20
 _MOST_DIGITS: Final = 640

@@ -76,7 +76,6 @@ class Tracepoint:
     Attributes:
         place: `file:line`, or a function.
         message: Its template; None: it has none, as it pauses.
-        hits: Its messages.
         reasons: Why it was not hit, as its processes know; empty texts: it was.
     """
 
@@ -109,7 +108,6 @@ class Story(Listener):
     """The digest of one run; a `Listener` of its summary.
 
     Attributes:
-        folder: Of the run.
         kept: How many rows are kept from either end.
         summary: Its summary, as in the manifest.
         damaged: Lines that make no sense.
@@ -339,11 +337,7 @@ class Story(Listener):
 
 
 def read(folder: Path) -> Story:
-    """A run, whether it came to its end or not.
-
-    Raises:
-        OSError, ValueError: It can't be read.
-    """
+    """A run, whether it came to its end or not. Raises OSError, ValueError: it can't be read."""
     story = Story(folder)
     try:
         story.end(summarize(folder, story))

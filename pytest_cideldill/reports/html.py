@@ -50,7 +50,6 @@ def write_report(path: Path, folders: Sequence[Path], known: Story | None = None
     """Write the page, at once: somebody may look at it.
 
     Args:
-        path: The file.
         folders: Of the runs, oldest first.
         known: The run that is over now, which has been read; then the page is made quickly, and is
             for the same eyes as the record.

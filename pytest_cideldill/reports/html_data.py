@@ -214,7 +214,6 @@ def of_run(story: Story, anchors: list[str], most_rows: int) -> dict[str, Any]:
     """The data of a run that the script of a report draws, as plain lists.
 
     Args:
-        story: Of the run.
         anchors: Ids of its failures in the page, in their order.
         most_rows: How many hits there may be; as many calls.
     """

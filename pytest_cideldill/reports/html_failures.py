@@ -20,7 +20,6 @@ def run_section(story: Story, place: int, room: int) -> tuple[Markup, list[str]]
     """The section of a run.
 
     Args:
-        story: Of the run.
         place: Of the run in the page, from 0 on; the first failure of the first one is unfolded.
         room: Characters that its failures may take.
 

@@ -11,17 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from pytest_cideldill.reports import words
 from pytest_cideldill.reports.digest import Story
 from pytest_cideldill.reports.outcomes import Failure
-from pytest_cideldill.reports.words import (
-    NOT_HIDING,
-    about,
-    counted,
-    one_line,
-    ordered,
-    printable,
-    verdict,
-)
 
 MOST_BYTES: Final = 256 * 1024
 """Most bytes of one summary."""
@@ -38,7 +30,6 @@ def markdown(story: Story, where: str, most_bytes: int = MOST_BYTES) -> str:
     """The summary of a run.
 
     Args:
-        story: Of the run.
         where: The record, as people call it.
         most_bytes: How long it may be, encoded; what has no room is left out, and a line says so.
     """
@@ -70,14 +61,14 @@ def append(story: Story, where: str, path: Path) -> None:
 def _head(story: Story) -> str:
     summary = story.summary
     lines = [
-        f"### {'✅' if story.is_good else '❌'} {escaped(verdict(summary))}",
+        f"### {'✅' if story.is_good else '❌'} {escaped(words.verdict(summary))}",
         "",
-        f"{escaped(about(summary))}.",
+        f"{escaped(words.about(summary))}.",
         "",
     ]
     if not story.is_hiding:
-        lines += [f"{NOT_HIDING}.", ""]
-    outcomes = ordered(summary.outcomes)
+        lines += [f"{words.NOT_HIDING}.", ""]
+    outcomes = words.ordered(summary.outcomes)
     if outcomes:
         names = [re.sub(r"[^\w ]", "", name) for name, _ in outcomes]
         lines += _table([names, [str(count) for _, count in outcomes]])
@@ -86,7 +77,7 @@ def _head(story: Story) -> str:
 
 def _failures(story: Story) -> Iterator[str]:
     if story.failures:
-        yield f"#### {counted(len(story.failures), 'failure')}\n"
+        yield f"#### {words.counted(len(story.failures), 'failure')}\n"
     for failure in story.failures[:_SHOWN_FAILURES]:
         yield _failure(failure)
     if len(story.failures) > _SHOWN_FAILURES:
@@ -108,7 +99,7 @@ def _tracepoints(story: Story) -> Iterator[str]:
     for each in hottest[:_SHOWN_TRACEPOINTS]:
         last = each.hits.lines(2)[-1:]
         last_message = f", last {code(last[0].values.get('message'))}" if last else ""
-        lines.append(f"- {code(each.place)}: {counted(each.hits.count, 'hit')}{last_message}")
+        lines.append(f"- {code(each.place)}: {words.counted(each.hits.count, 'hit')}{last_message}")
     yield "\n".join([*lines, ""])
     if len(hottest) > _SHOWN_TRACEPOINTS:
         yield f"… and {len(hottest) - _SHOWN_TRACEPOINTS} more.\n"
@@ -116,14 +107,14 @@ def _tracepoints(story: Story) -> Iterator[str]:
 
 def _foot(story: Story, where: str) -> str:
     summary = story.summary
-    counts = [counted(summary.hits, "hit"), counted(summary.calls, "call")]
+    counts = [words.counted(summary.hits, "hit"), words.counted(summary.calls, "call")]
     dropped = f"{summary.dropped:,} dropped beyond the limits"
     return f"Recorded in {code(where)}: {', '.join([*counts, dropped])}.\n"
 
 
 def escaped(text: object) -> str:
     """A text that is no markup, in one line."""
-    line = _MARKS.sub(lambda found: f"&#{ord(found[0])};", one_line(text))
+    line = _MARKS.sub(lambda found: f"&#{ord(found[0])};", words.one_line(text))
     return line if len(line) <= _LINE else line[:_LINE].rpartition("&")[0] + "…"
 
 
@@ -133,7 +124,7 @@ _MARKS: Final = re.compile(r"[\\`*_{}\[\]<>&|#~!@]|:(?=//)|(?<=www)\.")
 
 def code(text: object) -> str:
     """A text as a code span, in one line. Not for tables: a bar ends a cell even there."""
-    line = " ".join(printable(text if text is not None else "").split())
+    line = " ".join(words.printable(text if text is not None else "").split())
     if len(line) > _CELL:
         line = line[: _CELL - 1] + "…"
     if not line:
@@ -144,7 +135,7 @@ def code(text: object) -> str:
 
 def fenced(text: str) -> Iterable[str]:
     """A text as the lines of a code block."""
-    shown = printable(text if len(text) <= _BLOCK else text[: _BLOCK - 1] + "…")
+    shown = words.printable(text if len(text) <= _BLOCK else text[: _BLOCK - 1] + "…")
     fence = "`" * max(3, _longest_run(shown) + 1)
     return [f"{fence}text", *shown.split("\n"), fence]
 

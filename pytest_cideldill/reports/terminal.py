@@ -13,18 +13,9 @@ from typing import Any, Final, TextIO
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.redaction.nodeids import meant
+from pytest_cideldill.reports import words
 from pytest_cideldill.reports.digest import Note, Story
 from pytest_cideldill.reports.outcomes import Failure, Test, place_of, variables_of
-from pytest_cideldill.reports.words import (
-    NOT_HIDING,
-    about,
-    counted,
-    cut_short,
-    duration,
-    one_line,
-    printable,
-    verdict,
-)
 
 _WIDTH: Final = 80
 _CODES: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
@@ -35,11 +26,7 @@ _MOST_ROWS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How texts stand out; plain where nobody wants color.
-
-    Attributes:
-        is_plain: They don't.
-    """
+    """How texts stand out; plain where nobody wants color. `is_plain`: they don't."""
 
     is_plain: bool = True
 
@@ -52,11 +39,11 @@ class Style:
 
     def __call__(self, text: object, *names: str) -> str:
         """A text of the record, made harmless, in this style."""
-        return self._styled(one_line(text), names)
+        return self._styled(words.one_line(text), names)
 
     def block(self, text: object) -> str:
         """A text of several lines."""
-        return self._styled(printable(text), ())
+        return self._styled(words.printable(text), ())
 
     def _styled(self, shown: str, names: Sequence[str]) -> str:
         if self.is_plain or not names:
@@ -65,21 +52,19 @@ class Style:
 
     def rule(self, title: str, mark: str = "=", *names: str) -> str:
         """A line across, with a title."""
-        return self(f" {one_line(title)} ".center(_WIDTH, mark), *names)
+        return self(f" {words.one_line(title)} ".center(_WIDTH, mark), *names)
 
 
 def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]:
     """A run: outcomes, failures with their cause, messages of tracepoints, calls.
 
     Args:
-        story: Of the run.
-        style: Of the terminal.
         hits: Each message of each tracepoint, too.
     """
     yield style.rule(story.folder.name, "=", "bold")
-    yield style(f"{about(story.summary)}, in {story.summary.rootdir}", "dim")
+    yield style(f"{words.about(story.summary)}, in {story.summary.rootdir}", "dim")
     if not story.is_hiding:
-        yield style(NOT_HIDING, "yellow")
+        yield style(words.NOT_HIDING, "yellow")
     for failure in story.failures:
         yield from _cause(failure, style)
     for test in story.tests:
@@ -88,9 +73,9 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
     notes = [each for each in story.notes if hits or each.type != "log"]
     yield from _notes(notes, style)
     if len(notes) < len(story.notes):
-        yield f"{counted(len(story.notes) - len(notes), 'message')} of cideldill.log"
+        yield f"{words.counted(len(story.notes) - len(notes), 'message')} of cideldill.log"
     for tracepoint in story.tracepoints.values():
-        shown = counted(tracepoint.hits.count, "hit")
+        shown = words.counted(tracepoint.hits.count, "hit")
         if tracepoint.why_not:
             shown += f": {style(tracepoint.why_not)}"
         yield f"{style(tracepoint.place, 'bold')} {shown}  {style(tracepoint.message or '', 'dim')}"
@@ -98,14 +83,14 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
             yield from _hits(tracepoint.hits.lines(_MOST_ROWS), tracepoint.hits.count, style)
     summary = story.summary
     if summary.calls or summary.dropped:
-        yield f"{counted(summary.calls, 'recorded call')}, {summary.dropped:,} rows dropped"
+        yield f"{words.counted(summary.calls, 'recorded call')}, {summary.dropped:,} rows dropped"
     if story.shortened:
-        yield style(cut_short(story.shortened), "yellow")
+        yield style(words.cut_short(story.shortened), "yellow")
     if story.extent.sentence:
         yield style(story.extent.sentence, "yellow")
     if story.damaged:
-        yield style(f"{counted(story.damaged, 'line')} of the record made no sense", "yellow")
-    yield style.rule(verdict(summary), "=", "green" if story.is_good else "red")
+        yield style(f"{words.counted(story.damaged, 'line')} of the record made no sense", "yellow")
+    yield style.rule(words.verdict(summary), "=", "green" if story.is_good else "red")
 
 
 def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
@@ -139,11 +124,11 @@ def _one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
     for tracepoint in story.hottest:
         own = [each for each in tracepoint.hits.lines() if each.values.get("nodeid") == nodeid]
         if own:
-            yield style.rule(f"{tracepoint.place}: {counted(len(own), 'hit')}", "-")
+            yield style.rule(f"{tracepoint.place}: {words.counted(len(own), 'hit')}", "-")
             yield from _hits(own[:_MOST_ROWS], len(own), style)
     calls = [each for each in story.calls.lines() if each.values.get("nodeid") == nodeid]
     if calls:
-        yield style.rule(counted(len(calls), "call"), "-")
+        yield style.rule(words.counted(len(calls), "call"), "-")
         yield from _calls(calls[:_MOST_ROWS], style)
 
 
@@ -163,7 +148,7 @@ def _cause(failure: Failure, style: Style) -> Iterator[str]:
 
 def _outcome(test: Test, style: Style) -> str:
     outcome = test.outcome
-    took = f" in {duration(test.duration_s)}" if test.ended is not None else ""
+    took = f" in {words.duration(test.duration_s)}" if test.ended is not None else ""
     return f"{style(outcome.upper(), _COLORS.get(outcome, 'yellow'))}{took} on {style(test.worker)}"
 
 
@@ -209,9 +194,9 @@ def _calls(lines: list[Line], style: Style) -> Iterator[str]:
 
 def _end(values: dict[str, Any]) -> str:
     if values.get("status") == "success":
-        return f" → {printable(values.get('pretty_result'))}"
+        return f" → {words.printable(values.get('pretty_result'))}"
     exception = values.get("exception") or {}
-    return f" ✗ {printable(exception.get('type') or values.get('status'))}"
+    return f" ✗ {words.printable(exception.get('type') or values.get('status'))}"
 
 
 def _some(nodeids: list[str]) -> str:

@@ -42,11 +42,7 @@ Stamp = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The functions of one file.
-
-    Attributes:
-        problem: Why it can't be parsed; then there are no functions.
-    """
+    """The functions of one file. `problem`: why it can't be parsed; then there are no functions."""
 
     stamp: Stamp
     functions: tuple[FunctionInfo, ...] = ()
@@ -84,7 +80,6 @@ def scan(
     """The functions of the project under a folder, and of further files and folders.
 
     Args:
-        root: The rootdir.
         further: Absolute paths; their files appear under absolute paths in the result.
         known: Stamps of files that need not be read again.
         name: Read only files that may define such functions.

@@ -65,7 +65,6 @@ def walk(
     """`(code, parent, depth)` of a tree of code objects, outer ones first.
 
     Args:
-        root: Where to begin.
         parent: Of the root.
         depth: Of the root.
         original: Maps code found among the constants of other code to the code it replaces.

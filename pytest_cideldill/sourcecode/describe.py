@@ -38,11 +38,7 @@ _BETWEEN: Final = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tok
 
 
 class AssignedLambda(ast.FunctionDef):
-    """A lambda that a module or a class assigns to a name, as if it were defined there.
-
-    Attributes:
-        made: The lambda.
-    """
+    """A lambda that a module or a class assigns to a name, as if it were defined there."""
 
     made: ast.Lambda
 
@@ -71,10 +67,8 @@ def describe_function(
     """Describe a function without importing it.
 
     Args:
-        node: Its definition.
         code: Its code object, compiled from the same text.
         in_class: Whether it is defined in the body of a class.
-        qualname: If it is not the code's.
     """
     kind = _nature(code.co_flags) + _kind(node, in_class=in_class)
     return FunctionInfo(qualname or code.co_qualname, node.lineno, _signature(node.args), kind)
@@ -87,7 +81,6 @@ def outline(tree: ast.Module, yields: frozenset[int]) -> Iterator[FunctionInfo]:
     Functions that CPython optimizes away (`if 0:`) are included.
 
     Args:
-        tree: The syntax tree.
         yields: The lines that have the word `yield`.
     """
     found = list(_nested_definitions(tree))
@@ -172,12 +165,7 @@ def statements(text: str) -> dict[int, tuple[int, int]]:
 
 
 def blocks(tree: ast.Module, spans: dict[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """First and last line of every function and class body.
-
-    Args:
-        tree: The syntax tree.
-        spans: As of `statements`.
-    """
+    """First and last line of every function and class body. `spans`: as of `statements`."""
     for node in ast.walk(tree):
         if isinstance(node, FunctionNode | ast.ClassDef):
             _, header_end = spans.get(node.lineno, (0, node.lineno))

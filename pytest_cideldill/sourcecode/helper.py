@@ -19,19 +19,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pytest_cideldill.interpreter import one_shot
-from pytest_cideldill.sourcecode.anchors import Anchor, find_again
+from pytest_cideldill.sourcecode import locations
 from pytest_cideldill.sourcecode.catalog import scan
-from pytest_cideldill.sourcecode.condition import compile_condition
 from pytest_cideldill.sourcecode.describe import FunctionInfo
-from pytest_cideldill.sourcecode.locations import (
-    FunctionNotFound,
-    InvalidColumn,
-    InvalidLine,
-    InvalidSource,
-    SourceMap,
-    SourcePlace,
-)
 from pytest_cideldill.sourcecode.names import parse_function_name
+from pytest_cideldill.sourcecode.quiet import compile_condition
 from pytest_cideldill.sourcecode.reading import Unreadable, source_bytes, text_in
 from pytest_cideldill.sourcecode.template import InvalidTemplate, parse_template
 
@@ -62,16 +54,16 @@ def answer(request: Any) -> Reply:
     """
     try:
         return _OPERATIONS[_text(request, "op")](request)
-    except InvalidLine as error:
+    except locations.InvalidLine as error:
         return _error("invalid_line", str(error), nearestValidLine=error.nearest)
-    except InvalidColumn as error:
+    except locations.InvalidColumn as error:
         candidates = [asdict(each) for each in error.candidates]
         return _error("invalid_column", str(error), candidates=candidates)
-    except FunctionNotFound as error:
+    except locations.FunctionNotFound as error:
         return _error("function_not_found", str(error), known=list(error.known))
     except InvalidTemplate as error:
         return _error("invalid_template", str(error), position=error.position)
-    except InvalidSource as error:
+    except locations.InvalidSource as error:
         return _error("invalid_source", str(error), line=error.line)
     except OSError as error:
         return _error(
@@ -153,9 +145,9 @@ def _validate(request: Request) -> Reply:
 def _anchor(request: Request) -> Reply:
     offset = None if request.get("offset") is None else _number(request, "offset")
     source, function = _text(request, "source"), _text(request, "function")
-    anchor = Anchor(_number(request, "line"), source, function, offset)
+    anchor = locations.Anchor(_number(request, "line"), source, function, offset)
     source_map = _source_map(request)
-    place, alike = find_again(source_map, anchor)
+    place, alike = locations.find_again(source_map, anchor)
     column = None if offset is None else source_map.margin(place.line) + offset
     return {"place": _place(place, column, offset), "alike": list(alike)}
 
@@ -216,11 +208,10 @@ _OPERATIONS: Final = MappingProxyType[str, Callable[[Request], Reply]](
 )
 
 
-def source_map(file: str, shown: str) -> SourceMap:
+def source_map(file: str, shown: str) -> locations.SourceMap:
     """The code of a source file.
 
     Args:
-        file: Its path.
         shown: Its name in messages.
 
     Raises:
@@ -230,21 +221,21 @@ def source_map(file: str, shown: str) -> SourceMap:
     return _map_in(_bytes_of(file, shown), shown)
 
 
-def _source_map(request: Request) -> SourceMap:
+def _source_map(request: Request) -> locations.SourceMap:
     file = _text(request, "file")
     shown = file if request.get("shown") is None else _text(request, "shown")
     found = _known_map(_bytes_of(file, shown), shown)
-    if isinstance(found, InvalidSource):
+    if isinstance(found, locations.InvalidSource):
         raise found.with_traceback(None)
     return found
 
 
 @lru_cache(maxsize=1)
-def _known_map(data: bytes, shown: str) -> SourceMap | InvalidSource:
+def _known_map(data: bytes, shown: str) -> locations.SourceMap | locations.InvalidSource:
     """Keeps one map only: a map is large, and requests about one file come in a row."""
     try:
         return _map_in(data, shown)
-    except InvalidSource as error:
+    except locations.InvalidSource as error:
         return error
 
 
@@ -252,15 +243,15 @@ def _bytes_of(file: str, shown: str) -> bytes:
     try:
         return source_bytes(file)
     except Unreadable as error:
-        raise InvalidSource(shown, None, str(error)) from error
+        raise locations.InvalidSource(shown, None, str(error)) from error
 
 
-def _map_in(data: bytes, shown: str) -> SourceMap:
+def _map_in(data: bytes, shown: str) -> locations.SourceMap:
     try:
         text = text_in(data)
     except Unreadable as error:
-        raise InvalidSource(shown, None, str(error)) from error
-    return SourceMap.from_source(text, shown)
+        raise locations.InvalidSource(shown, None, str(error)) from error
+    return locations.SourceMap.from_source(text, shown)
 
 
 def _function(function: FunctionInfo) -> Reply:
@@ -272,7 +263,9 @@ def _function(function: FunctionInfo) -> Reply:
     }
 
 
-def _place(place: SourcePlace, column: int | None = None, offset: int | None = None) -> Reply:
+def _place(
+    place: locations.SourcePlace, column: int | None = None, offset: int | None = None
+) -> Reply:
     return {
         "line": place.line,
         "function": place.key.qualname,

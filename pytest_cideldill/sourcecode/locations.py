@@ -16,19 +16,8 @@ from types import CodeType
 from typing import Final
 
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.sourcecode import describe
 from pytest_cideldill.sourcecode.codes import CodeKey, key_of, lines_of, walk
-from pytest_cideldill.sourcecode.describe import (
-    FunctionInfo,
-    FunctionNode,
-    assigned_lambdas,
-    blocks,
-    definitions,
-    describe_function,
-    docstring_lines,
-    first_body_line,
-    first_line,
-    statements,
-)
 from pytest_cideldill.sourcecode.quiet import compiled, parse
 
 __all__ = [
@@ -146,7 +135,7 @@ class SourceMap:
             raise InvalidSource(filename, error.lineno, error.msg) from error
         except (ValueError, RecursionError, MemoryError) as error:
             raise InvalidSource(filename, None, str(error) or type(error).__name__) from error
-        scopes = tuple(_scopes(root, docstring_lines(tree)))
+        scopes = tuple(_scopes(root, describe.docstring_lines(tree)))
         lines = tuple(sorted({line for scope in scopes for line in scope.lines}))
         return cls(filename, lines, root, tuple(text.split("\n")), tree, scopes)
 
@@ -214,16 +203,17 @@ class SourceMap:
         if not matching:
             raise FunctionNotFound(self.filename, name, tuple(each[0] for each in found))
         return tuple(
-            self._place(first_body_line(node, scope.lines), scope) for _, node, scope in matching
+            self._place(describe.first_body_line(node, scope.lines), scope)
+            for _, node, scope in matching
         )
 
-    def functions(self) -> tuple[FunctionInfo, ...]:
+    def functions(self) -> tuple[describe.FunctionInfo, ...]:
         """Every `def` of the file, in source order, but for those that CPython optimizes away.
 
         Also the lambdas that modules and classes assign to names.
         """
         return tuple(
-            describe_function(node, scope.code, in_class=in_class, qualname=qualname)
+            describe.describe_function(node, scope.code, in_class=in_class, qualname=qualname)
             for qualname, node, scope, in_class in self._functions()
         )
 
@@ -236,15 +226,15 @@ class SourceMap:
         text = self._texts[line - 1]
         return len(text) - len(text.lstrip()) + 1
 
-    def _functions(self) -> Iterator[tuple[str, FunctionNode, _Scope, bool]]:
+    def _functions(self) -> Iterator[tuple[str, describe.FunctionNode, _Scope, bool]]:
         known = {(scope.code.co_name, scope.key.line): scope for scope in self._scopes}
-        found: list[tuple[str, FunctionNode, _Scope, bool]] = []
-        for node, in_class in definitions(self._tree):
-            scope = known.get((node.name, first_line(node)))
+        found: list[tuple[str, describe.FunctionNode, _Scope, bool]] = []
+        for node, in_class in describe.definitions(self._tree):
+            scope = known.get((node.name, describe.first_line(node)))
             if scope is not None:
                 found.append((scope.key.qualname, node, scope, in_class))
         lambdas = [scope for scope in self._scopes if scope.code.co_name == "<lambda>"]
-        for qualname, made, in_class in assigned_lambdas(self._tree) if lambdas else ():
+        for qualname, made, in_class in describe.assigned_lambdas(self._tree) if lambdas else ():
             at = (made.made.lineno, made.made.col_offset)
             for scope in lambdas:
                 if any(span[:2] == at for span in _expressions(scope)):
@@ -292,8 +282,8 @@ class SourceMap:
 @lru_cache(maxsize=1)
 def _layout(source: SourceMap) -> tuple[dict[int, tuple[int, int]], tuple[tuple[int, int], ...]]:
     """The statements and the blocks of a text; finding them takes as long as compiling it."""
-    spans = statements("\n".join(source._texts))
-    return spans, tuple(blocks(source._tree, spans))
+    spans = describe.statements("\n".join(source._texts))
+    return spans, tuple(describe.blocks(source._tree, spans))
 
 
 def _scopes(root: CodeType, docstrings: dict[int, frozenset[int]]) -> Iterator[_Scope]:
@@ -336,3 +326,52 @@ def _span(first: int | None, last: int | None, start: int | None, end: int | Non
     if first is None or last is None or start is None or end is None:
         return None
     return (first, start, last, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A line of an earlier version of a source text, with what identifies it.
+
+    Attributes:
+        line: Its number, 1-based.
+        source: Its text, stripped.
+        function: Qualified name of the code object that was selected there.
+        offset: The column that selected it, counted from the first character of the text.
+    """
+
+    line: int
+    source: str
+    function: str
+    offset: int | None = None
+
+
+def find_again(now: SourceMap, anchor: Anchor) -> tuple[SourcePlace, tuple[int, ...]]:
+    """The place of the line in the later text, and all lines with code that have its text.
+
+    A line is identified by its text. Where several lines have that text, those in a function of the
+    same qualified name take precedence: `return total` stands in many functions.
+    If the text does not identify exactly one line, the line with the old number is taken.
+
+    Raises:
+        InvalidLine: That line has no code.
+        InvalidColumn: The line has no code at the column.
+    """
+    alike = tuple(line for line in now.lines if now.text_of(line) == anchor.source)
+    own = [line for line in alike if _own(now, line, anchor)]
+    line = anchor.line
+    if line not in own and len(own or alike) == 1:
+        (line,) = own or alike
+    return _place(now, line, anchor), alike
+
+
+def _own(now: SourceMap, line: int, anchor: Anchor) -> list[SourcePlace]:
+    """The code objects of a line whose qualified name is the anchor's."""
+    return [each for each in now.places_at(line) if each.key.qualname == anchor.function]
+
+
+def _place(now: SourceMap, line: int, anchor: Anchor) -> SourcePlace:
+    own = _own(now, line, anchor)
+    if len(own) == 1:
+        return own[0]
+    column = None if anchor.offset is None else now.margin(line) + anchor.offset
+    return now.code_for_line(line, column)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import IntEnum
 from fnmatch import fnmatchcase
+from keyword import iskeyword
 from typing import Final
 
 from pytest_cideldill.interpreter.values import dataclass
@@ -198,3 +199,29 @@ def close_names(name: FunctionName, known: Iterable[str]) -> list[str]:
         return (lasts.index(each.rpartition(".")[2]), -likeness.ratio(), each)
 
     return sorted(found, key=unlikeness)[:CLOSE]
+
+
+NESTED = "<locals>"
+"""Part of the qualified name of a class that a function makes."""
+
+
+def check_exception_name(name: str) -> None:
+    """Refuse a text that can't be the name of an exception class.
+
+    Raises:
+        ValueError: Malformed, or a builtin that is no exception class; the message says which.
+    """
+    parts = name.split(".")
+    if not all(each == NESTED or (each.isidentifier() and not iskeyword(each)) for each in parts):
+        raise ValueError(
+            f"{name!r} is no name of a class: use a builtin as KeyError, or a dotted path as "
+            "shop.cart.EmptyCart"
+        )
+    if len(parts) == 1 and hasattr(builtins, name) and builtin_exception(name) is None:
+        raise ValueError(f"{name} is no exception class; KeyError or shop.cart.EmptyCart are names")
+
+
+def builtin_exception(name: str) -> type[BaseException] | None:
+    """The exception class that a builtin name means, None for all others."""
+    found = getattr(builtins, name, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None

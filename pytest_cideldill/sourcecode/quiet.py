@@ -107,3 +107,18 @@ def _filters(filename: str) -> list[_Filter]:
     """
     names = (filename.removesuffix(".py"), __name__)
     return [("ignore", None, kind, name, 0) for name in names for kind in _KINDS]
+
+
+def compile_condition(text: str) -> CodeType:
+    """The code object of a condition, for `eval`.
+
+    Raises:
+        ValueError: The text is no expression; the message names the position.
+    """
+    try:
+        return compiled(text.strip(), "<condition>", "eval")
+    except SyntaxError as error:
+        place = f" at column {error.offset}" if error.offset else ""
+        raise ValueError(f"condition {text!r}: {error.msg}{place}") from error
+    except ValueError as error:
+        raise ValueError(f"condition {text!r}: {error}") from error

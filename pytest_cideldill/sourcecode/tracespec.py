@@ -11,7 +11,7 @@ import re
 from typing import Final, Literal
 
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.sourcecode.condition import compile_condition
+from pytest_cideldill.sourcecode.quiet import compile_condition
 from pytest_cideldill.sourcecode.template import InvalidTemplate, parse_template
 
 FORMS: Final = (
@@ -41,7 +41,6 @@ class TraceSpec:
     """One tracepoint.
 
     Attributes:
-        template: The template of its message.
         condition: An expression, or None.
         file: As written; None for a tracepoint on a function.
         line: 1-based; 0 for a tracepoint on a function.

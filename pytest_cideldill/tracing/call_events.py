@@ -11,9 +11,9 @@ from _thread import get_ident
 from collections.abc import Collection
 from types import CodeType, FrameType
 
+from pytest_cideldill.interpreter.borders import Border, Verdict
 from pytest_cideldill.interpreter.frame_locals import forget, read_locals
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.tracing.border import Border, Verdict
 from pytest_cideldill.tracing.interface import Deliberate, OnEnd, OnStart
 
 

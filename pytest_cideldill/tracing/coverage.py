@@ -9,27 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_cideldill.tracing.installer import Installer
 
 _DEPTH = 5
 """Levels of calls that coverage needs to note a frame, and some more."""
 
 Trace = Callable[[FrameType, str, Any], Any]
 """A trace function, for `sys.settrace` or for `f_trace`."""
-
-
-class Installing(Protocol):
-    """Puts chains on threads and takes them off; see `installer.Installer`."""
-
-    is_installed: bool
-    on_call: Trace
-    on_event: Trace
-
-    def survive(self, frame: FrameType) -> None:
-        """Note that an exception leaves a tracer, by which Python removes the tracer."""
-
-    def leave(self, tracer: object) -> None:
-        """Note that `tracer` was called though nothing is installed."""
 
 
 class FrameChain:
@@ -71,7 +60,7 @@ class Chain:
 
     __slots__ = ("function", "inner", "installer", "is_c")
 
-    def __init__(self, inner: Any, function: int, installer: Installing) -> None:
+    def __init__(self, inner: Any, function: int, installer: Installer) -> None:
         self.inner = inner
         # The C function that `inner` was installed with; 0 is the one that `sys.settrace` uses.
         self.function = function

@@ -283,11 +283,7 @@ class TracingSource(BaseSource):
         return raises is not None and raises.in_file(frame_file(frame))
 
     def _passes_raise(
-        self,
-        frame: FrameType,
-        cls: type,
-        error: BaseException,
-        traceback: TracebackType | None,
+        self, frame: FrameType, cls: type, error: BaseException, traceback: TracebackType | None
     ) -> None:
         """Handle an exception that is raised in a frame or passes it."""
         __tracebackhide__ = True

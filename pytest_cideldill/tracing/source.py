@@ -11,12 +11,12 @@ from abc import ABC, abstractmethod
 from types import CodeType, FrameType, TracebackType
 from typing import Final
 
+from pytest_cideldill.interpreter.borders import Border, Verdict
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import has_no_snapshot_yet
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.sourcecode.codes import lines_of
-from pytest_cideldill.tracing.border import Border, Verdict
 from pytest_cideldill.tracing.call_events import CallEvents, Recorder
 from pytest_cideldill.tracing.engine import engine
 from pytest_cideldill.tracing.interface import (

@@ -10,10 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from types import FunctionType, SimpleNamespace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_cideldill.patching.builtin_proxy import Disguise
 from pytest_cideldill.tracing.interface import SourceUnavailable
+
+if TYPE_CHECKING:
+    from pytest_cideldill.tracing.sysmon import MonitoringSource
 
 IDS: Final = (4, 5, 2)
 """Tool ids in the order they are tried.
@@ -37,16 +40,6 @@ ORIGINAL: Final = SimpleNamespace(
     **{name: getattr(sys.monitoring, name) for name in _DISPOSE if hasattr(sys.monitoring, name)}
 )
 """The original functions, for our own use."""
-
-
-class Holder(Protocol):
-    """A source that holds tool ids."""
-
-    def holds(self, tool: object) -> bool:
-        """Whether this source holds an id."""
-
-    def leave(self, tool: int) -> None:
-        """Go on with other ids, or without any, as the program wants this one."""
 
 
 def claim() -> tuple[int, int]:
@@ -121,11 +114,11 @@ def _claim(tools: Iterable[int], most: int) -> list[int]:
 
 # --- functions for the program --------------------------------------------------------------------
 
-_holders: Final[list[Holder]] = []
+_holders: Final[list[MonitoringSource]] = []
 _stand_ins: Final[dict[str, Disguise]] = {}
 
 
-def lend(holder: Holder) -> None:
+def lend(holder: MonitoringSource) -> None:
     """From now on, let the program claim and free the ids of a holder."""
     _holders.append(holder)
     for name, original in vars(ORIGINAL).items():
@@ -134,7 +127,7 @@ def lend(holder: Holder) -> None:
             setattr(sys.monitoring, name, _stand_ins[name])
 
 
-def end_lending(holder: Holder) -> None:
+def end_lending(holder: MonitoringSource) -> None:
     """Undo `lend`; after the last holder the interpreter's own functions are back."""
     _holders[:] = [each for each in _holders if each is not holder]
     while _stand_ins and not _holders:

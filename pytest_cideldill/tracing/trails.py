@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from types import CodeType, FrameType
 from typing import Any
 
+from pytest_cideldill.interpreter.borders import Border, Verdict
 from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.tracing.border import Border, Verdict
 from pytest_cideldill.tracing.interface import Deliberate, Left, Trail
 from pytest_cideldill.tracing.passes import continuations, repeats
 
@@ -77,8 +77,6 @@ class Trails:
 
         Args:
             trail: The trail that the thread had before breakpoints handled the line.
-            frame: The frame that runs.
-            line: The number of the line.
         """
         __tracebackhide__ = True
         if trail is None or self.mine() is not trail or get_ident() in self._quiet:

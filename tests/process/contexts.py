@@ -10,11 +10,11 @@ from pytest_cideldill.context import Context, Identity
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.link.observers import Observers
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.link.row_log import RowLog
 from pytest_cideldill.objects.keeping import Keeping
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Event
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import RowSink
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens

@@ -6,8 +6,13 @@ import textwrap
 
 import pytest
 
-from pytest_cideldill.sourcecode.anchors import Anchor, find_again
-from pytest_cideldill.sourcecode.locations import InvalidColumn, InvalidLine, SourceMap
+from pytest_cideldill.sourcecode.locations import (
+    Anchor,
+    InvalidColumn,
+    InvalidLine,
+    SourceMap,
+    find_again,
+)
 
 SHOP = """\
 import math

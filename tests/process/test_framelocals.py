@@ -15,7 +15,7 @@ from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.frames.frames import short_locals
 from pytest_cideldill.interpreter.frame_locals import read_locals, write_local
-from pytest_cideldill.pauses.variables import names_in
+from pytest_cideldill.pauses.queries import names_in
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens

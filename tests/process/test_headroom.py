@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_cideldill.tracing.headroom import TAKEN, Headroom
+from pytest_cideldill.patching.code_swap import TAKEN, Headroom
 
 
 @pytest.fixture

@@ -23,11 +23,11 @@ import pytest
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import CHECK_S, Overtime
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.linehits import LineProbe, Surroundings
 from pytest_cideldill.probes.lines import LineProbes
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine, LinesPassed
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of

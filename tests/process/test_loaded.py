@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cideldill.frames.loaded_modules import is_loaded
+from pytest_cideldill.pauses.queries import is_loaded
 from pytest_cideldill.project import Project
 
 ROOT = Path(__file__).resolve().parent

@@ -25,10 +25,10 @@ import pytest
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
-from pytest_cideldill.link.position import Position
 from pytest_cideldill.probes.linehits import LineProbe, Surroundings, Watcher
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine
+from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import one_line
 from pytest_cideldill.rendering.display import Lens

@@ -23,11 +23,10 @@ from typing import Any
 import dill
 import pytest
 
-from pytest_cideldill.patching.code_swap import is_trampoline, original_code
+from pytest_cideldill.patching.code_swap import TAKEN, is_trampoline, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.protocol import AddBreakpoint, Stopped
 from pytest_cideldill.sourcecode.codes import walk
-from pytest_cideldill.tracing.headroom import TAKEN
 from tests.process.debuggee import Debuggee, debuggee
 
 pytestmark = pytest.mark.full  # many scans of all that a test process holds

@@ -19,7 +19,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddException, Bound, Event, LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.sourcecode.exceptions import check_exception_name
+from pytest_cideldill.sourcecode.names import check_exception_name
 
 
 class Lab:

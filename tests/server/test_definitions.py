@@ -10,7 +10,7 @@ import pytest
 
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
-from cideldill_mcp.runs.run_list import RunList
+from cideldill_mcp.runs.registry import RunList
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.definitions import MAX_CHARS, Param, Reply, Request, Tool
 from cideldill_mcp.tools.toolbox import Toolbox

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.processes.process import Target
+from cideldill_mcp.runs.registry import RunList
 from cideldill_mcp.runs.run import Run
-from cideldill_mcp.runs.run_list import RunList
 from cideldill_mcp.tools import profile, run_replies
 from cideldill_mcp.tools.next_steps import next_steps
 from pytest_cideldill.protocol import (

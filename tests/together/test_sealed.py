@@ -89,8 +89,8 @@ PUBLIC_CALLS = {
     "hooks.start._hello: platform.python_version",
     "protocol.current_test_file._mapped: ctypes.addressof",
     "protocol.current_test_file._mapped: ctypes.get_errno",
-    "hooks.private_files._own_directory: tempfile.mkdtemp",
-    "hooks.private_files._own_directory: shutil.rmtree",
+    "hooks.debugged_process._own_directory: tempfile.mkdtemp",
+    "hooks.debugged_process._own_directory: shutil.rmtree",
     "hooks.guest._polite: functools.wraps",
     "hooks.guest._around: functools.wraps",
     # When a client changes the arguments of a call, or names an exception by its path.

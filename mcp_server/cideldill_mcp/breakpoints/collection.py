@@ -17,6 +17,7 @@ from cideldill_mcp.breakpoints.kinds import (
     Passes,
 )
 from cideldill_mcp.breakpoints.places import Place
+from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import AddBreakpoint, AddException, AddLine, Bound, LinesPassed
 
 
@@ -86,7 +87,6 @@ class Desired:
         """Add a breakpoint, or with a message a tracepoint, on a line.
 
         Args:
-            place: The line.
             spec: Made of `place.spec`; it is given an id.
             run_id: For that run only.
         """
@@ -111,9 +111,18 @@ class Desired:
         """The breakpoint with this id."""
         return self._known.get(id)
 
-    def meant(self, text: str) -> Breakpoint | None:
-        """The breakpoint with this id, or with this number alone: `3` means `tp-3`."""
-        return self._known.get(id_meant(text, self._known))
+    def meant(self, text: str) -> Breakpoint:
+        """The breakpoint with this id, or with this number alone: `3` means `tp-3`.
+
+        Raises:
+            Refusal: `breakpoint_not_found`.
+        """
+        if (id := id_meant(text, self._known)) in self._known:
+            return self._known[id]
+        ids = ", ".join(self._known) or "none"
+        raise Refusal(
+            ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {text!r}; there are: {ids}", id=text
+        )
 
     def remove(self, id: str) -> None:
         """Forget one; unknown ids are no error."""

@@ -63,7 +63,6 @@ async def find_places(recipe: Recipe, path: Path, **wanted: Any) -> list[Place]:
     """Where the code is that `line` (with `column`) or `function` means; never empty.
 
     Args:
-        recipe: Tells the interpreter.
         path: An existing file.
         wanted: Those, and `condition` and `template` to be checked too.
 
@@ -187,7 +186,6 @@ class Sources:
 
     Args:
         interpreter: With its flags.
-        root: The rootdir.
         user_paths: As `Project` takes them.
     """
 
@@ -201,11 +199,7 @@ class Sources:
         self._contents: dict[str, dict[str, Any]] = {}
 
     async def all(self, seconds: int = SCAN_S) -> Survey:
-        """Every function.
-
-        Raises:
-            Refusal: `internal_error`: the helper did not reply.
-        """
+        """Every function. Raises Refusal: `internal_error`: the helper did not reply."""
         files = await self._scan(seconds=seconds)
         found = [function for _, function in self._functions(files["files"])]
         return self._survey(files, found, is_certain=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cideldill_mcp.breakpoints.places import Place
 from pytest_cideldill.protocol import AddBreakpoint, AddException, AddLine, AddTrace, Bound, Command
-from pytest_cideldill.sourcecode.exceptions import builtin_exception
+from pytest_cideldill.sourcecode.names import builtin_exception
 from pytest_cideldill.sourcecode.reading import source_bytes, text_in
 
 PENDING = "not bound yet: no test process has loaded such a function; it is bound when one does"

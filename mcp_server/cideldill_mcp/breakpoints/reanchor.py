@@ -1,7 +1,7 @@
 """When a run starts, breakpoints follow the lines that edits moved.
 
-A line is known by its text; see `sourcecode.anchors`. Files that were not edited cost a look at
-their time and size, and no process. Lives on the event loop.
+A line is known by its text; see `sourcecode.locations.find_again`. Files that were not edited cost
+a look at their time and size, and no process. Lives on the event loop.
 """
 
 from __future__ import annotations

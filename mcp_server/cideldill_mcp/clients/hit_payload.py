@@ -24,11 +24,7 @@ def of_hit(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _params(
-    event: Mapping[str, Any],
-    type: str,
-    hit: Mapping[str, Any],
-    ts: float,
-    about: Mapping[str, Any],
+    event: Mapping[str, Any], type: str, hit: Mapping[str, Any], ts: float, about: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The parameters of both types: of the `event`, of the `hit` or pause, and `about` it."""
     place = hit.get("location") or {}

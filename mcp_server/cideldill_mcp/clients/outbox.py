@@ -45,7 +45,6 @@ class Notification:
     """One notification.
 
     Attributes:
-        method: The method of the protocol.
         params: Makes the parameters; called only when the notification is sent.
         may_merge: Whether a later notification of the method may take its place.
         key: While one with this key waits, a second one is not queued.
@@ -115,7 +114,6 @@ class Notifier:
     """The notifier of all clients.
 
     Args:
-        log: Passes events.
         pause_of: Run id and pause id → the pause as its process reported it; None: not present.
     """
 

@@ -56,8 +56,6 @@ class Clients:
 
     Args:
         transport: Begins the names, and is the name of the client without a connection.
-        notifier: Pushes events.
-        group: The tasks that push.
 
     Attributes:
         bus: From it `subscriptions/listen` gets the changes of resources.

@@ -21,7 +21,6 @@ class Block:
 
     Attributes:
         per_run: Run id → how many events it holds.
-        types: The types of its events.
         lines: The lines, when they are not in the file.
         offset: Else where they begin there, and how many bytes they take.
     """
@@ -79,11 +78,7 @@ class Spill:
         self._blocks.append(block)
 
     def behind(self, seq: int) -> Block:
-        """The block with the first event behind a number.
-
-        Raises:
-            IndexError: There is none.
-        """
+        """The block with the first event behind a number. Raises IndexError: there is none."""
         return self._blocks[bisect_right(self._blocks, seq, key=lambda block: block.last)]
 
     def read(self, block: Block) -> bytes | None:

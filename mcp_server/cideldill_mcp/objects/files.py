@@ -31,7 +31,6 @@ class FoundObject(NamedTuple):
 
     Attributes:
         owner: Which process kept it: `r1.main`; `r1` once that is over.
-        description: Its snapshot.
         is_copied: Whether its pickle was kept, too.
     """
 

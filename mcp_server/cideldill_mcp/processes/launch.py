@@ -134,7 +134,6 @@ class Child:
     """A started process: `out` and `err` hold the end of its streams, `ended` its return code.
 
     Attributes:
-        run: The id of its run.
         started_at: Epoch seconds, not later than its start.
     """
 

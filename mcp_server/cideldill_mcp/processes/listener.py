@@ -24,32 +24,10 @@ from cideldill_mcp.processes.addresses import FOLDER_PREFIX
 from cideldill_mcp.processes.cpu import runs
 from cideldill_mcp.processes.private_directory import make_folder
 from cideldill_mcp.processes.process import Target
-from pytest_cideldill.protocol import (
-    PROTOCOL,
-    Begin,
-    Command,
-    Departed,
-    Event,
-    Hello,
-    MalformedMessage,
-    Message,
-    Refused,
-    Rejoined,
-    from_plain,
-    is_moment,
-    kind_of,
-    to_plain,
-)
-from pytest_cideldill.protocol.framing import (
-    TOKEN_BYTES,
-    FrameDecoder,
-    FrameError,
-    encode_frame,
-    new_token,
-    token_matches,
-)
-from pytest_cideldill.protocol.peers import is_same_user
-from pytest_cideldill.protocol.tcp import look_after
+from pytest_cideldill import protocol
+from pytest_cideldill.protocol import framing
+from pytest_cideldill.protocol.checking import is_moment
+from pytest_cideldill.protocol.peers import is_same_user, look_after
 
 GREETING_S = 10.0
 """How long a connection may take for its token and hello."""
@@ -91,7 +69,7 @@ class Owner:
     """
 
     admit: Callable[[Target], None]
-    handle: Callable[[Target, Event, float], None]
+    handle: Callable[[Target, protocol.Event, float], None]
     lost: Callable[[Target], None]
 
 
@@ -99,7 +77,6 @@ class Hub:
     """The listening side of the wire. `directory` is private (0700); the reaper removes it.
 
     Args:
-        owner: Its callbacks.
         bind: Where the door is, as `HOST:PORT`; None: there is none.
 
     Raises:
@@ -110,7 +87,7 @@ class Hub:
         self.directory = make_folder(FOLDER_PREFIX)
         self._owner = owner
         self._bind = bind
-        self._token = new_token()
+        self._token = framing.new_token()
         self._server: asyncio.Server | None = None
         self._door: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -177,7 +154,7 @@ class Hub:
             # complain on stderr that nobody looked.
             with suppress(OSError):
                 await writer.wait_closed()
-        except (OSError, EOFError, FrameError, TimeoutError):
+        except (OSError, EOFError, framing.FrameError, TimeoutError):
             return  # the peer is gone or no process of ours; `lost` was called
         except asyncio.CancelledError:
             return  # close(); asyncio would log a cancelled connection callback
@@ -189,11 +166,13 @@ class Hub:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_remote: bool
     ) -> None:
         async with asyncio.timeout(GREETING_S):
-            if not token_matches(await reader.readexactly(TOKEN_BYTES), self._token):
+            if not framing.token_matches(
+                await reader.readexactly(framing.TOKEN_BYTES), self._token
+            ):
                 return
             connection = Connection(reader, writer)
             hello = await connection.receive()
-        if isinstance(hello, Rejoined):
+        if isinstance(hello, protocol.Rejoined):
             target = self._rejoin(connection, hello)
         else:
             target = self._admit(connection, hello, is_remote=is_remote)
@@ -238,7 +217,7 @@ class Hub:
                 break
         return connection.is_replaced.is_set()
 
-    def _rejoin(self, connection: Connection, hello: Rejoined) -> Target | None:
+    def _rejoin(self, connection: Connection, hello: protocol.Rejoined) -> Target | None:
         """The process that goes on with this connection; None: it was sent away."""
         before = self._joined.get(_key(hello))
         if before is not None:
@@ -247,30 +226,34 @@ class Hub:
                 target.send = connection.write
                 return target
             before.refuse()
-        connection.write(Refused("hello", "this process is not known any more"))
+        connection.write(protocol.Refused("hello", "this process is not known any more"))
         return None
 
     def _handle(self, target: Target, connection: Connection) -> None:
         """All that was read."""
         for message in connection.messages():
-            if isinstance(message, Refused):
+            if isinstance(message, protocol.Refused):
                 continue  # ours was unknown there: an older plugin; requests time out by name
-            if isinstance(message, Event):
-                target.has_departed |= isinstance(message, Departed)
+            if isinstance(message, protocol.Event):
+                target.has_departed |= isinstance(message, protocol.Departed)
                 self._owner.handle(target, message, connection.ts)
             else:
-                connection.write(Refused(kind_of(message), "a command, and not for the server"))
+                connection.write(
+                    protocol.Refused(protocol.kind_of(message), "a command, and not for the server")
+                )
 
-    def _admit(self, connection: Connection, hello: Message, *, is_remote: bool) -> Target | None:
-        if not isinstance(hello, Hello):
-            connection.write(Refused("hello", "the first message must be hello"))
+    def _admit(
+        self, connection: Connection, hello: protocol.Message, *, is_remote: bool
+    ) -> Target | None:
+        if not isinstance(hello, protocol.Hello):
+            connection.write(protocol.Refused("hello", "the first message must be hello"))
             return None
-        if hello.protocol != PROTOCOL:
+        if hello.protocol != protocol.PROTOCOL:
             reason = (
                 f"pytest-cideldill of the tests speaks protocol {hello.protocol}, the server "
-                f"speaks {PROTOCOL}: install the same version in both environments"
+                f"speaks {protocol.PROTOCOL}: install the same version in both environments"
             )
-            connection.write(Refused("hello", reason))
+            connection.write(protocol.Refused("hello", reason))
             return None
         position, stacks = self._ours(hello.position_file), self._ours(hello.stacks_file)
         if is_remote:  # what it says of files means its own machine
@@ -280,7 +263,7 @@ class Hub:
         try:
             self._owner.admit(target)
         except ValueError as error:
-            connection.write(Refused("hello", str(error)))
+            connection.write(protocol.Refused("hello", str(error)))
             return None
         return target
 
@@ -297,7 +280,7 @@ def _address_of(server: asyncio.Server) -> str | list[Any]:
     return address if isinstance(address, str) else list(address[:2])
 
 
-def _key(hello: Hello | Rejoined) -> tuple[str, str, int]:
+def _key(hello: protocol.Hello | protocol.Rejoined) -> tuple[str, str, int]:
     return hello.run_id, hello.worker, hello.pid
 
 
@@ -314,7 +297,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._decoder = FrameDecoder(decode=decode_fast)
+        self._decoder = framing.FrameDecoder(decode=decode_fast)
         self._received: deque[dict[str, Any]] = deque()
         self._sent = 0
         self._kept = bytearray()
@@ -328,9 +311,9 @@ class Connection:
         """How many bytes were read, also from the connections before."""
         return self._decoder.received
 
-    def write(self, command: Command) -> None:
+    def write(self, command: protocol.Command) -> None:
         """Queue a command; never blocks. One that is not read is sent again after a rejoin."""
-        frame = encode_frame(to_plain(command))
+        frame = framing.encode_frame(protocol.to_plain(command))
         self._sent += len(frame)
         self._kept += frame
         if len(self._kept) > KEPT:
@@ -352,7 +335,7 @@ class Connection:
         self._decoder, self._received = before._decoder, before._received
         self._sent, self._kept = before._sent, before._kept
         # The answer to the hello is no part of what goes on.
-        answer = encode_frame(to_plain(Begin(self.received)))
+        answer = framing.encode_frame(protocol.to_plain(protocol.Begin(self.received)))
         self._put(answer + self._kept[len(self._kept) - missing :])
         before.is_replaced.set()
         before._reader.feed_eof()
@@ -363,27 +346,23 @@ class Connection:
         self.is_refused = self.target.is_cut_off = True
         self._reader.feed_eof()
 
-    async def receive(self) -> Message:
-        """The next message.
-
-        Raises:
-            EOFError, FrameError: As for `read`.
-        """
+    async def receive(self) -> protocol.Message:
+        """The next message. Raises EOFError, FrameError: as for `read`."""
         while True:
             for message in self.messages():
                 return message
             await self.read()
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[protocol.Message]:
         """Those that were read; unknown ones are refused by name and passed over."""
         while self._received:
             plain = self._received.popleft()
             ts: Any = plain.get("ts")
             self.ts = float(ts) if is_moment(ts) else time.time()
             try:
-                yield from_plain(plain)
-            except MalformedMessage as error:
-                self.write(Refused(error.kind, str(error)))
+                yield protocol.from_plain(plain)
+            except protocol.MalformedMessage as error:
+                self.write(protocol.Refused(error.kind, str(error)))
 
     async def read(self) -> None:
         """Wait for something to read.

@@ -42,7 +42,6 @@ class Target:
     """A connected process: sends it commands, and awaits its replies.
 
     Args:
-        hello: The greeting of the process.
         write: Queues a command for it; never blocks.
         is_remote: It is on another machine: its process and its files are not to be found here.
 
@@ -85,8 +84,6 @@ class Target:
         """Send the command that `make` builds from a request number; return the answer.
 
         Args:
-            make: Builds the command.
-            timeout_s: How long to wait.
             on_timeout: Called with the request number when the time is up, and a few times during
                 one more second of waiting; without it the time is final.
 
@@ -119,11 +116,7 @@ class Target:
             future.cancel()
 
     async def look(self, timeout_s: float) -> Look:
-        """Its threads now.
-
-        Raises:
-            Refusal: See `ask`.
-        """
+        """Its threads now. Raises Refusal: see `ask`."""
         reply = await self.ask(ReadThreads, timeout_s)
         named = {
             kind: [each | {"worker": self.worker} for each in reply[kind]]

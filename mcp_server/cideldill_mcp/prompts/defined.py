@@ -13,15 +13,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from cideldill_mcp.prompts.triage import failing_test
-from cideldill_mcp.replies.prose import (
-    joined,
-    possible,
-    section,
-    shown_arguments,
-    shown_exception,
-    shown_frame,
-    shown_place,
-)
+from cideldill_mcp.replies import prose
 from cideldill_mcp.replies.render import MAX_MAX_CHARS, dumps
 from cideldill_mcp.runs.registry import Runs
 from pytest_cideldill.errors import Refusal
@@ -76,7 +68,6 @@ class Prompts:
 
     Args:
         read: Calls any tool, offered to the client or not.
-        runs: All runs, for their pauses.
         offered: The names of the tools that the client has.
     """
 
@@ -123,19 +114,19 @@ class Prompts:
         breakpoints = [_breakpoint(item, chosen) for item in listed["breakpoints"]]
         calls = [_call(item) for item in records["calls"]]
         pauses = [_pause(item) for item in paused["paused"]]
-        return joined(
+        return prose.joined(
             "Debug pytest tests with the tools of this server. Here is where the session stands.",
             *_where(state),
             "",
-            *section("Paused tests", pauses[:MAX_PAUSES], paused["total_count"]),
-            *section(
+            *prose.section("Paused tests", pauses[:MAX_PAUSES], paused["total_count"]),
+            *prose.section(
                 f"Breakpoints (default behavior: {default['behavior']})",
                 breakpoints[:MAX_BREAKPOINTS],
                 listed["total_count"],
             ),
-            *section("Recent calls, the newest last", calls, records["total_count"]),
+            *prose.section("Recent calls, the newest last", calls, records["total_count"]),
             *await self._functions(),
-            *section("What can be done", possible(state["next"], self._offered)),
+            *prose.section("What can be done", prose.possible(state["next"], self._offered)),
         )
 
     async def _functions(self) -> list[str]:
@@ -144,7 +135,7 @@ class Prompts:
         except Refusal as refusal:  # the rest of the text is useful without it
             return [f"Functions: {refusal.message}", ""]
         shown = [_function(name, listed) for name in listed["functions"]]
-        return list(section("Functions", shown, listed["total_count"]))
+        return list(prose.section("Functions", shown, listed["total_count"]))
 
     async def _body(self, tool: str, **arguments: Any) -> dict[str, Any]:
         whole = {
@@ -160,14 +151,16 @@ class Prompts:
         call, autopsy = pause.get("call_data"), pause.get("autopsy") or {}
         exception = autopsy.get("exception") or (call or {}).get("exception")
         go_on = f'breakpoint_continue {{"pause_id": "{pause_id}", "wait": true}}'
-        return joined(
+        return prose.joined(
             f"Inspect the pause {pause_id} with the tools of this server; find out what is wrong, "
             "and why. The test waits for you.",
             *_facts(pause, call, exception),
             "",
-            *section("Stack trace, innermost first", _stack(pause)),
-            *section("Locals", (f"{name} = {value}" for name, value in pause["locals"].items())),
-            *section(
+            *prose.section("Stack trace, innermost first", _stack(pause)),
+            *prose.section(
+                "Locals", (f"{name} = {value}" for name, value in pause["locals"].items())
+            ),
+            *prose.section(
                 "What can be done",
                 [
                     f'breakpoint_repl_eval {{"pause_id": "{pause_id}", "expression": "…"}}: '
@@ -204,24 +197,24 @@ def _facts(
     yield f"- Why: {pause['pause_reason']}{cause}, phase {pause['phase']}"
     if call:
         yield f"- Function: {call['qualified_name']}{call.get('signature') or ''}"
-        yield f"- Arguments: {shown_arguments(call) or 'none'}"
+        yield f"- Arguments: {prose.shown_arguments(call) or 'none'}"
         site = call.get("call_site")
-        yield f"- Call site: {shown_place(site) if site else 'unknown'}"
+        yield f"- Call site: {prose.shown_place(site) if site else 'unknown'}"
     else:
         yield f"- Function: {place['function']}"
     if call and "pretty_result" in call:
         yield f"- Result: {call['pretty_result']}"
     if exception:
-        yield f"- Exception: {shown_exception(exception)}"
+        yield f"- Exception: {prose.shown_exception(exception)}"
 
 
 def _stack(pause: dict[str, Any]) -> Iterator[str]:
     """The lines of a stack: the frames of the autopsy, else those in user code."""
     if "autopsy" in pause:
         for frame in pause["autopsy"]["frames"]:
-            yield shown_frame(frame["location"], frame["function"], frame.get("source"))
+            yield prose.shown_frame(frame["location"], frame["function"], frame.get("source"))
     for place in pause.get("frames", ()):
-        yield shown_frame(place, place["function"], place["source"])
+        yield prose.shown_frame(place, place["function"], place["source"])
 
 
 def _where(state: dict[str, Any]) -> Iterator[str]:
@@ -247,19 +240,19 @@ def _breakpoint(item: dict[str, Any], chosen: dict[str, Any]) -> str:
 
 def _pause(pause: dict[str, Any]) -> str:
     call, place = pause["call_data"], pause["location"]
-    what = f"{call['qualified_name']}({shown_arguments(call)})" if call else place["function"]
+    what = f"{call['qualified_name']}({prose.shown_arguments(call)})" if call else place["function"]
     reason = f"{pause['pause_reason']}, {pause['phase']}"
-    return f"{pause['id']} ({reason}) {what} at {shown_place(place)}, in {pause['nodeid']}"
+    return f"{pause['id']} ({reason}) {what} at {prose.shown_place(place)}, in {pause['nodeid']}"
 
 
 def _call(record: dict[str, Any]) -> str:
     if record["status"] == "exception" and record.get("exception"):
-        end = f"raised {shown_exception(record['exception'])}"
+        end = f"raised {prose.shown_exception(record['exception'])}"
     elif record["status"] == "success":
         end = f"→ {record.get('pretty_result')}"
     else:
         end = str(record["status"])
-    return f"{record['qualified_name']}({shown_arguments(record)}) {end}"
+    return f"{record['qualified_name']}({prose.shown_arguments(record)}) {end}"
 
 
 def _function(name: str, listed: dict[str, Any]) -> str:

@@ -56,11 +56,7 @@ _TOOL = re.compile(r"`(\w+)`")
 
 
 def instructions(offered: Container[str]) -> str:
-    """The text for a client.
-
-    Args:
-        offered: The names of the tools that the client has.
-    """
+    """The text for a client. `offered`: the names of the tools that the client has."""
     return "\n".join(_lines(offered))
 
 

@@ -39,7 +39,6 @@ async def failing_test(runs: Runs, asked: str, offered: Container[str]) -> str:
     """The text of the prompt.
 
     Args:
-        runs: All runs.
         asked: A node id or another name that `history.find` takes; empty: the last failure.
         offered: The names of the tools that the client has.
 

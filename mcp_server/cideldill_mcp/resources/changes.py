@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from cideldill_mcp.events.log import Event
 from cideldill_mcp.resources.debug import BREAKPOINTS, SESSION, THREADS
@@ -43,11 +44,7 @@ _BEGIN_AND_END = ("run_started", "run_finished")
 
 
 class Throttle:
-    """The times when changes of named things are pushed; see the module.
-
-    Args:
-        clock: Seconds.
-    """
+    """The times when changes of named things are pushed; see the module. `clock`: seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -103,8 +100,9 @@ class Updates:
         self._listed: str | None = None
         self._listings: set[str] = set()  # processes that only list tests are no runs
         runs.log.observe(self._on_event)
-        runs.desired.observe(self._on_breakpoints, self._on_counts)
-        runs.records.on_change = self._on_records
+        touch = self._touch
+        runs.desired.observe(partial(touch, _OF_DESIRED), partial(touch, _OF_COUNTS))
+        runs.records.on_change = partial(touch, _OF_RECORDS)
 
     def _on_event(self, event: Event) -> None:
         if event["type"] == "hit":
@@ -138,15 +136,6 @@ class Updates:
         if listed != self._listed:
             self._listed = listed
             self._notify(None)
-
-    def _on_breakpoints(self) -> None:
-        self._touch(_OF_DESIRED)
-
-    def _on_counts(self) -> None:
-        self._touch(_OF_COUNTS)
-
-    def _on_records(self) -> None:
-        self._touch(_OF_RECORDS)
 
     def _touch(self, uris: Iterable[str]) -> None:
         new = [uri for uri in uris if self._throttle.touch(uri)]

@@ -89,12 +89,7 @@ def is_of_run(uri: str) -> bool:
 
 
 class DebugResources:
-    """The resources of the newest run.
-
-    Args:
-        read: Calls any tool, offered to the client or not.
-        runs: All runs.
-    """
+    """The resources of the newest run. `read`: calls any tool, offered to the client or not."""
 
     def __init__(self, read: Read, runs: Runs) -> None:
         self._read = read
@@ -159,7 +154,7 @@ class DebugResources:
 
 def _session(run: Run, rootdir: str | None) -> dict[str, Any]:
     body = {
-        **_process(run, run.greeting, list(run.pauses.values())),
+        **_process(run, run.main, list(run.pauses.values())),
         "state": run.state,
         "rootdir": _rootdir(run, rootdir),
         "processes": [
@@ -170,7 +165,7 @@ def _session(run: Run, rootdir: str | None) -> dict[str, Any]:
         ],
         "stale": run.is_over,
     }
-    if run.greeting is None and run.child is not None:
+    if run.main is None and run.child is not None:
         body |= {"processId": run.child.pid, "message": f"run {run.id} is starting"}
     return body
 
@@ -209,7 +204,7 @@ def _state(run: Run, target: Target | None, *, is_paused: bool) -> str:
 
 
 def _rootdir(run: Run, rootdir: str | None) -> str | None:
-    return rootdir if run.greeting is None else run.greeting.hello.rootdir
+    return rootdir if run.main is None else run.main.hello.rootdir
 
 
 # --- threads ------------------------------------------------------------------------------------

@@ -40,14 +40,8 @@ _TEXTS = {
         "How many breakpoints, paused threads and recorded calls there are; the default behavior; "
         "the newest run and its state.",
     ),
-    NAMES: (
-        "Function breakpoints",
-        "The names of all function breakpoints with their behaviors.",
-    ),
-    PAUSED: (
-        "Paused tests",
-        "Every paused thread: why, where, its arguments and locals.",
-    ),
+    NAMES: ("Function breakpoints", "The names of all function breakpoints with their behaviors."),
+    PAUSED: ("Paused tests", "Every paused thread: why, where, its arguments and locals."),
     CALLS: ("Recent calls", f"The {RECENT_CALLS} newest recorded calls."),
     FUNCTIONS: ("Functions", "Functions of the project with their signatures."),
 }
@@ -55,12 +49,7 @@ _TEXTS = {
 
 
 class Resources:
-    """All resources of a server.
-
-    Args:
-        read: Calls any tool, offered to the client or not.
-        runs: All runs, for the status.
-    """
+    """All resources of a server. `read`: calls any tool, offered to the client or not."""
 
     def __init__(self, read: Read, runs: Runs) -> None:
         self._read = read

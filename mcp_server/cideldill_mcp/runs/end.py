@@ -38,7 +38,6 @@ class Evidence:
     """What is known when the main process of a run is gone.
 
     Attributes:
-        connected: It said hello.
         exit_code: Of its `Finished`, None when it never came.
         departed: pytest unconfigured itself in order.
         returncode: The process's; negative for a signal. None while it still lives.

@@ -35,11 +35,9 @@ class Case:
 
     Attributes:
         run: The newest run that had it.
-        test: What it did there.
         failed: The newest run in which it failed, and the report.
         passed: The newest run in which it passed with nothing changed by a client.
         forced: The newest run in which it passed after a client changed something.
-        pause: Where it is paused now.
     """
 
     run: Run
@@ -70,7 +68,6 @@ def find(runs: Runs, asked: str) -> Case:
     """The test that a client means.
 
     Args:
-        runs: What is known.
         asked: A node id, or a part that only one test has, or one failed test; empty: the test
             that is paused, else the one that failed last.
 

@@ -11,12 +11,14 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from cideldill_mcp.breakpoints.collection import Desired
+from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.callrecords.records import Records
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.objects.files import ObjectFiles
@@ -24,25 +26,15 @@ from cideldill_mcp.processes.launch import HASH_SEED, Recipe, launch
 from cideldill_mcp.processes.listener import Hub, Owner
 from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.processes.reaper import Reaper
-from cideldill_mcp.runs.hit_quota import due
 from cideldill_mcp.runs.not_hit import never_hit
 from cideldill_mcp.runs.run import Run, RunOrder
-from cideldill_mcp.runs.run_list import RunList
 from cideldill_mcp.runs.stopping import INTERRUPT_S, Ladder, tears_down
+from pytest_cideldill import protocol
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.protocol import (
-    Begin,
-    Bound,
-    Event,
-    LinesPassed,
-    NodeRelayed,
-    Recorded,
-    Replied,
-    SetDefaultBehavior,
-)
 from pytest_cideldill.protocol.current_test_file import FilePosition
 from pytest_cideldill.records.merge import run_folder
+from pytest_cideldill.redaction.nodeids import meant
 
 SILENT_S = 0.5
 """When the main process of a run is gone, the verdict waits for others until they are silent."""
@@ -56,13 +48,85 @@ EXIT_S = 0.5
 _GONE: dict[str, Any] = {"by": "disconnect", "reason": "process_gone"}
 
 
+class RunList:
+    """The test runs of the server's life, in order of their start; no listings of tests.
+
+    Attributes:
+        are_opened: They were recorded, and none can be started.
+        ready: Not set while they are being opened.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+        self.are_opened = False
+        self.ready = asyncio.Event()
+        self.ready.set()
+
+    @property
+    def newest(self) -> Run | None:
+        """The test run that was started last."""
+        return next(reversed(self._runs.values()), None)
+
+    @property
+    def active(self) -> Run | None:
+        """The test run that has not ended."""
+        newest = self.newest
+        return newest if newest is not None and not newest.is_over else None
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(list(self._runs.values()))
+
+    def get(self, run_id: str | None) -> Run:
+        """A test run by id, or the newest. Raises Refusal: `no_run` or `run_not_found`."""
+        run = self.newest if run_id is None else self._runs.get(run_id)
+        if run is not None:
+            return run
+        if not self._runs:
+            raise Refusal(ErrorCode.NO_RUN, "no test run yet; test_run starts one")
+        known = ", ".join(self._runs)
+        raise Refusal(ErrorCode.RUN_NOT_FOUND, f"no run {run_id!r}; known: {known}", run_id=run_id)
+
+    def nodeid(self, asked: str) -> str:
+        """The id of a test for clients, of one that pytest printed: secrets in ids have tags."""
+        if "[" not in asked:
+            return asked
+        for run in reversed(list(self)):
+            known = [test.nodeid for test in run.results.tests.values()]
+            if len(found := meant(asked, known, run.redactor)) == 1:
+                return found[0]
+        return asked
+
+    def owner_of(self, pause_id: str) -> tuple[Run, Target]:
+        """Where a pause is.
+
+        Raises:
+            Refusal: `pause_not_found` with `reason` `already_resumed` or `unknown`.
+        """
+        for run in self:
+            if pause_id in run.pauses:
+                return run, run.targets[run.pauses[pause_id]["worker"]]
+        resumed = any(pause_id in run.resumed for run in self)
+        steps = any(pause_id in run.stepping for run in self)
+        became = (
+            "makes a step; breakpoint_wait reports its stop" if steps else "was resumed already"
+        )
+        if worker := next((r.cut_off[pause_id] for r in self if pause_id in r.cut_off), None):
+            became = f"is over: the process {worker} ended, or lost its connection, while paused"
+        paused = [pause for run in self for pause in run.pauses]
+        now = f"paused now: {', '.join(paused)}" if paused else "nothing is paused now"
+        raise Refusal(
+            ErrorCode.PAUSE_NOT_FOUND,
+            f"pause {pause_id!r} {became if resumed else 'is unknown'}; {now}",
+            pause_id=pause_id,
+            reason="already_resumed" if resumed else "unknown",
+        )
+
+
 class Runs(RunList):
     """Starts and ends runs, at most one test run at a time, and takes the events of the hub.
 
     Args:
-        recipe: How the user's pytest is started.
         desired: Sent to every process that connects.
-        log: The merged event log.
         settings: What the user chose; default: nothing.
 
     Attributes:
@@ -72,11 +136,7 @@ class Runs(RunList):
     """
 
     def __init__(
-        self,
-        recipe: Recipe,
-        desired: Desired,
-        log: EventLog,
-        settings: Settings | None = None,
+        self, recipe: Recipe, desired: Desired, log: EventLog, settings: Settings | None = None
     ) -> None:
         self.recipe = recipe
         self.desired = desired
@@ -91,7 +151,7 @@ class Runs(RunList):
         self.objects = ObjectFiles(self.directory)
         grace_s = self.settings.grace_s
         self._reaper = Reaper(self._hub.directory, grace_s, INTERRUPT_S)
-        self._ladder = Ladder(log, grace_s)
+        self.ladder = Ladder(log, grace_s)
         super().__init__()
         self._listings: dict[str, Run] = {}
         self.listing: Run | None = None
@@ -107,11 +167,6 @@ class Runs(RunList):
         return run
 
     # --- starting and stopping --------------------------------------------------------------
-
-    @property
-    def ladder(self) -> Ladder:
-        """How its runs are ended."""
-        return self._ladder
 
     async def start(self, order: RunOrder) -> Run:
         """Start a run.
@@ -167,7 +222,7 @@ class Runs(RunList):
         """End everything within a time; what tears down then is left to the reaper, and named."""
         everyone = [*self._runs.values(), *self._listings.values()]
         leaves = self.settings.grace_s > within_s and self._reaper.is_alive
-        left = await self._ladder.end_all(everyone, by, within_s, leaves=leaves)
+        left = await self.ladder.end_all(everyone, by, within_s, leaves=leaves)
         if left:
             self._report_left(left)
         await self._hub.close()
@@ -228,11 +283,11 @@ class Runs(RunList):
         run.connected(target)
         target.send(run.configure())
         if not run.order.listing:
-            target.send(SetDefaultBehavior(self.desired.default_behavior))
+            target.send(protocol.SetDefaultBehavior(self.desired.default_behavior))
             for each in self.desired:
                 if not each.is_lost:
                     target.send(each.command(0))
-        target.send(Begin())
+        target.send(protocol.Begin())
         self.log.append("worker_up", run_id=run.id, worker=target.worker)
 
     def _remember_root(self, target: Target) -> None:
@@ -241,24 +296,24 @@ class Runs(RunList):
                 self.recipe.command, self.recipe.arguments, target.hello.rootdir, None
             )
 
-    def handle(self, target: Target, event: Event, ts: float) -> None:
+    def handle(self, target: Target, event: protocol.Event, ts: float) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
-        if isinstance(event, Replied):
+        if isinstance(event, protocol.Replied):
             run.apply(target, event)  # it may be about a pause, whose lease it renewed
             target.answer(event)
             return
-        if isinstance(event, Bound):
+        if isinstance(event, protocol.Bound):
             self.desired.note(target.worker, event)
-        if isinstance(event, LinesPassed):
+        if isinstance(event, protocol.LinesPassed):
             self.desired.note_passes(target.worker, event)
-        if isinstance(event, Recorded):
+        if isinstance(event, protocol.Recorded):
             if not run.order.listing:
                 self.records.add(run.id, target.worker, event.rows)
             run.called.update(row.get("qualified_name") for row in event.rows)
             rows = due(event.rows, run, self.desired, self.log.dropped)
             self.log.extend(rows, run_id=run.id, worker=target.worker)
             return
-        if isinstance(event, NodeRelayed):
+        if isinstance(event, protocol.NodeRelayed):
             run.held.setdefault(event.worker, []).append(event)
             self._take_held(run, [event.worker])
             return
@@ -319,3 +374,37 @@ def run_active(active: Run) -> Refusal:
         run_id=active.id,
         state=active.state,
     )
+
+
+Row = dict[str, Any]
+
+
+def due(rows: list[Row], run: Run, desired: Desired, dropped: Counter[str]) -> Iterator[Row]:
+    """The calls and hits of a process that get into the event log.
+
+    A limit of messages holds for all processes of a run together; each sends as many as the run
+    may have. `dropped` counts by run what was lost before a row that is not logged.
+    """
+    for row in rows:
+        for of_the_records in ("defined_in", "lost"):
+            row.pop(of_the_records, None)
+        if row["type"] != "hit" or _is_published(row, run, desired):
+            yield row
+        else:
+            dropped[run.id] += row.get("dropped", 0)
+
+
+def _is_published(hit: Row, run: Run, desired: Desired) -> bool:
+    known = desired.get(hit["breakpoint_id"])
+    if not isinstance(known, LineBreakpoint) or "condition_error" in hit:
+        return True
+    if not known.spec.max_notifications:
+        known.published += 1
+        return True
+    if not known.is_on:
+        return False
+    known.published += 1
+    if not known.is_on:  # it was the last one
+        for target in run.targets.values():
+            target.send(known.command(0))
+    return True

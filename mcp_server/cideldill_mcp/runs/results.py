@@ -7,18 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cideldill_mcp.runs.failure_groups import FailureGroups
-from pytest_cideldill.protocol import (
-    CRASHED,
-    Collected,
-    CollectionFailed,
-    Event,
-    ItemsFound,
-    NodeFinished,
-    NodeRelayed,
-    NodeStarted,
-    PhaseReported,
-    is_made_again,
-)
+from pytest_cideldill import protocol
 from pytest_cideldill.protocol.reducer import FAILED, OutcomeReducer, outcome_after
 
 Logged = tuple[str, dict[str, Any]]
@@ -38,10 +27,10 @@ class TestResult:
     outcome: str | None = None
     group: str | None = None
     duration_s: float = 0.0
-    report: PhaseReported | None = None
+    report: protocol.PhaseReported | None = None
     started_at: float | None = None
     # Attempts that failed and were made again.
-    reruns: list[PhaseReported] = field(default_factory=list)
+    reruns: list[protocol.PhaseReported] = field(default_factory=list)
     has_ended: bool = False
 
     def to_plain(self) -> dict[str, Any]:
@@ -78,13 +67,12 @@ class Results:
         searched: What a collection without tests looked for.
         done: How many have ended.
         changes: Node id (None: outside of tests) → what a client changed there, in words.
-        workers: The processes that had tests.
         apart: How many tests ran in forked children.
     """
 
     tests: dict[str, TestResult] = field(default_factory=dict)
-    failures: list[PhaseReported] = field(default_factory=list)
-    collection_errors: list[CollectionFailed] = field(default_factory=list)
+    failures: list[protocol.PhaseReported] = field(default_factory=list)
+    collection_errors: list[protocol.CollectionFailed] = field(default_factory=list)
     nodeids: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
@@ -108,40 +96,40 @@ class Results:
         """How many failures pytest has counted as far as is known, those of collection included."""
         return self._reducer.failures
 
-    def apply(self, worker: str, event: Event) -> Logged | None:
+    def apply(self, worker: str, event: protocol.Event) -> Logged | None:
         """Take an event of a process about its tests; other events mean nothing here."""
         match event:
-            case Collected():
+            case protocol.Collected():
                 self.collected(event)
                 return "collected", {"total": event.total}
-            case ItemsFound():
+            case protocol.ItemsFound():
                 self.nodeids += event.nodeids
-            case CollectionFailed():
+            case protocol.CollectionFailed():
                 self.collection_failed(event)
                 return "failure", {"nodeid": event.nodeid, "phase": "collect"}
-            case NodeStarted():
+            case protocol.NodeStarted():
                 self.started(worker, event)
                 return "test_started", {"nodeid": event.nodeid}
-            case PhaseReported():
+            case protocol.PhaseReported():
                 self.reported(worker, event)
                 values = {"nodeid": event.nodeid, "phase": event.phase, "outcome": event.category}
                 attempt = {} if event.attempt is None else {"attempt": event.attempt}
                 return ("test_phase", "failure")[event.category in FAILED], {**values, **attempt}
-            case NodeFinished():
+            case protocol.NodeFinished():
                 self.finished(worker, event)
                 return None if event.again else ("test_outcome", {"nodeid": event.nodeid})
         return None
 
-    def relayed(self, event: NodeRelayed) -> list[Logged]:
+    def relayed(self, event: protocol.NodeRelayed) -> list[Logged]:
         """Take a test that xdist's controller relayed, but for what its worker reported as well."""
         nodeid, worker = event.nodeid, event.worker
         test, has = (worker, nodeid), self._reducer.is_reported
         is_known = self.key(worker, nodeid) in self.tests
-        phases = [PhaseReported(**each) for each in event.phases]
-        events: list[Event] = [] if is_known else [NodeStarted(nodeid, event.ts)]
+        phases = [protocol.PhaseReported(**each) for each in event.phases]
+        events: list[protocol.Event] = [] if is_known else [protocol.NodeStarted(nodeid, event.ts)]
         events += [each for each in phases if not has(test, each.phase, each.attempt)]
         if event.has_ended and not self._reducer.is_over(test):
-            events.append(NodeFinished(nodeid, event.duration_s, event.plain))
+            events.append(protocol.NodeFinished(nodeid, event.duration_s, event.plain))
         logged = [self.apply(worker, each) for each in events]
         self._reducer.cut_off(test, event.plain)
         if not event.has_ended and any(_is_last(each) for each in phases):
@@ -165,7 +153,7 @@ class Results:
         is_mine = known is None or known.worker in (worker, None)
         return nodeid if is_mine else f"{nodeid}@{worker}"
 
-    def collected(self, event: Collected) -> None:
+    def collected(self, event: protocol.Collected) -> None:
         """Collection ended in one process; xdist workers all collect the same."""
         self.total = event.total
         self.missing = event.missing
@@ -173,7 +161,7 @@ class Results:
         self.searched = event.searched
         self.nodeids = event.nodeids or []
 
-    def collection_failed(self, event: CollectionFailed) -> None:
+    def collection_failed(self, event: protocol.CollectionFailed) -> None:
         """A collection error; xdist workers all report the same ones."""
         if self._reducer.collection_failed(event.nodeid):
             self.collection_errors.append(event)
@@ -186,7 +174,7 @@ class Results:
         """Whether there was a collection error of this file."""
         return self._reducer.is_uncollected(nodeid)
 
-    def tally(self, worker: str, event: PhaseReported) -> None:
+    def tally(self, worker: str, event: protocol.PhaseReported) -> None:
         """Count a failure as `reported` does, and hold nothing of it."""
         self._count(worker, event)
         key = self.key(worker, event.nodeid)
@@ -197,7 +185,7 @@ class Results:
         """Hold nothing of a test that has ended; it stays counted."""
         self.tests.pop(self.key(worker, nodeid), None)
 
-    def started(self, worker: str, event: NodeStarted) -> None:
+    def started(self, worker: str, event: protocol.NodeStarted) -> None:
         """A test begins (or begins again)."""
         self.workers.add(worker)
         self._reducer.begin((worker, event.nodeid))
@@ -208,15 +196,15 @@ class Results:
             test.reruns = before.reruns
         self.tests[key] = self._running[key] = test
 
-    def reported(self, worker: str, event: PhaseReported) -> None:
+    def reported(self, worker: str, event: protocol.PhaseReported) -> None:
         """A phase that did not just pass. Of several failures the first one is the verdict."""
         self._count(worker, event)
         key = self.key(worker, event.nodeid)
         test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
-        if is_made_again(event.category, event.outcome, event.attempt):
+        if protocol.is_made_again(event.category, event.outcome, event.attempt):
             if event.attempt not in [report.attempt for report in test.reruns]:
                 test.reruns.append(event)
-            if event.phase == CRASHED:
+            if event.phase == protocol.CRASHED:
                 test.worker = None
                 self._running.pop(key, None)
             return
@@ -228,19 +216,19 @@ class Results:
             test.report = event
             test.group = self.group_of(event)
 
-    def _count(self, worker: str, event: PhaseReported) -> None:
+    def _count(self, worker: str, event: protocol.PhaseReported) -> None:
         test = worker, event.nodeid
         self._reducer.report(test, event.phase, event.category, event.outcome, event.attempt)
 
-    def group_of(self, event: PhaseReported) -> str | None:
+    def group_of(self, event: protocol.PhaseReported) -> str | None:
         """`g1`, `g2` …: failures with one cause share it; None for what did not fail."""
         return self._groups.of(event) if event.category in FAILED else None
 
-    def failures_by_cause(self) -> list[tuple[PhaseReported, int]]:
+    def failures_by_cause(self) -> list[tuple[protocol.PhaseReported, int]]:
         """The first failure of each group with the size of that, then all the others with 0."""
         return self._groups.firsts_first(self.failures)
 
-    def finished(self, worker: str, event: NodeFinished) -> None:
+    def finished(self, worker: str, event: protocol.NodeFinished) -> None:
         """A test ended; a report of it that did not arrive is a failure without a reason."""
         for lost in self._reducer.lost((worker, event.nodeid), event.failed):
             self.reported(worker, lost)
@@ -273,7 +261,7 @@ class Results:
         """Tests that have begun and not ended."""
         return list(self._running.values())
 
-    def failures_of(self, nodeid: str) -> list[PhaseReported]:
+    def failures_of(self, nodeid: str) -> list[protocol.PhaseReported]:
         """All failures of a test: phases, subtests."""
         return [event for event in self.failures if event.nodeid == nodeid]
 
@@ -283,13 +271,13 @@ class Results:
         return list(dict.fromkeys(failed))
 
 
-def _is_last(report: PhaseReported) -> bool:
+def _is_last(report: protocol.PhaseReported) -> bool:
     """Whether a worker died in the test, and no other one tries it again."""
-    is_tried = is_made_again(report.category, report.outcome, report.attempt)
-    return report.phase == CRASHED and not is_tried
+    is_tried = protocol.is_made_again(report.category, report.outcome, report.attempt)
+    return report.phase == protocol.CRASHED and not is_tried
 
 
-def _rerun(report: PhaseReported) -> dict[str, Any]:
+def _rerun(report: protocol.PhaseReported) -> dict[str, Any]:
     """A failed attempt, in short."""
     short = {"attempt": report.attempt, "phase": report.phase}
     more = {"exception": report.exception, "location": report.location}

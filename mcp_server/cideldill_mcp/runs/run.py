@@ -13,32 +13,11 @@ from typing import Any
 from cideldill_mcp.processes.launch import Child
 from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.runs.end import Cut, Evidence, classify
-from cideldill_mcp.runs.redaction import learn, redactor_of
 from cideldill_mcp.runs.results import Logged, Results
+from pytest_cideldill import protocol
 from pytest_cideldill.config.settings import Settings
-from pytest_cideldill.protocol import (
-    Changed,
-    Configure,
-    Departed,
-    EngineChosen,
-    Event,
-    Finished,
-    InternalErrorRaised,
-    Interrupted,
-    NodeRelayed,
-    NodeStarted,
-    RedactionChosen,
-    Relay,
-    Replied,
-    Resumed,
-    StepEnded,
-    Stopped,
-    Warned,
-    Watched,
-    WorkerLost,
-    WorkerReady,
-)
 from pytest_cideldill.protocol.current_test_file import FilePosition, read_position
+from pytest_cideldill.redaction.redactor import Redactor
 
 MAX_WARNINGS = 20
 
@@ -54,7 +33,6 @@ class RunOrder:
 
     Attributes:
         wanted: Node ids, None for all.
-        arguments: Further pytest arguments.
         pause_on: `never | failure | error`.
         listing: Only collect, and list the node ids.
     """
@@ -72,6 +50,7 @@ class Run:
         tag_key: For tags of secrets, which are equal where it is; None: a random one.
 
     Attributes:
+        main: The main process, also when it is gone.
         engines: Where the events of each process come from, also when it is gone.
         pauses: What is parked now, by id, oldest first: the pause as its process sent it + `seq`.
         stepping: Pauses whose thread is on its way to its next stop, by id.
@@ -114,17 +93,17 @@ class Run:
         self.end: dict[str, Any] | None = None
         self.never_hit: dict[str, str] | None = None
         self.workers: dict[str, Target] = {}
-        self.watched: dict[str, Watched] = {}
+        self.watched: dict[str, protocol.Watched] = {}
         self.unwatched: set[str] = set()
         self._finished: set[str] = set()
         self._failed: int | None = None
-        self.held: dict[str, list[NodeRelayed]] = {}
+        self.held: dict[str, list[protocol.NodeRelayed]] = {}
         self.called: set[str | None] = set()
         self.stopped_at: set[str | None] = set()
         self.is_stopping = False
         self.cut: Cut | None = None
         self.has_departed = False
-        self._main: Target | None = None
+        self.main: Target | None = None
         self._tag_key = tag_key or secrets.token_bytes(32)
         self.redactor = redactor_of(settings, self._tag_key)
         self._evidence = Evidence(False, None, departed=False, returncode=None)
@@ -157,7 +136,7 @@ class Run:
             return "stopping"
         if self.pauses:
             return "paused"
-        if self._main is None:
+        if self.main is None:
             return "starting"
         return "collecting" if self.results.total is None else "running"
 
@@ -179,14 +158,9 @@ class Run:
         """How long ago the verdict was; 0: there is none."""
         return 0.0 if self._ended is None else time.monotonic() - self._ended
 
-    @property
-    def greeting(self) -> Target | None:
-        """The main process, also when it is gone."""
-        return self._main
-
-    def configure(self) -> Configure:
+    def configure(self) -> protocol.Configure:
         """The first command for each of its processes; tags of secrets are the same in all."""
-        return Configure(
+        return protocol.Configure(
             self.order.pause_on,
             self._settings.lease_s,
             self.order.wanted,
@@ -194,7 +168,7 @@ class Run:
             list(self._settings.record_calls),
             self._tag_key.hex(),
             self._settings.no_redact,
-            os.path.realpath(self._main.hello.rootdir) if self._main else None,
+            os.path.realpath(self.main.hello.rootdir) if self.main else None,
         )
 
     # --- what happens -----------------------------------------------------------------------
@@ -205,7 +179,7 @@ class Run:
         self.workers[target.worker] = target
         self.engines[target.worker] = target.hello.engine
         if target.worker == MAIN:
-            self._main = target
+            self.main = target
             self._evidence = replace(self._evidence, connected=True)
 
     def disconnected(self, target: Target) -> list[str]:
@@ -223,40 +197,40 @@ class Run:
             self._end_step(id)
         return gone
 
-    def apply(self, target: Target, event: Event) -> Logged | None:
+    def apply(self, target: Target, event: protocol.Event) -> Logged | None:
         """Take in an event of one of the processes."""
-        if not isinstance(event, Replied):  # a process that replies may be stuck
+        if not isinstance(event, protocol.Replied):  # a process that replies may be stuck
             target.heard_at = time.monotonic()
         match event:
-            case Stopped():
+            case protocol.Stopped():
                 self._stop(event.pause)
                 values = {"pause_id": event.pause["id"], "nodeid": event.pause["nodeid"]}
                 return "stop", values | {"thread": event.pause["thread"]["id"]}
-            case StepEnded():
+            case protocol.StepEnded():
                 self._end_step(event.pause_id)
-            case Resumed():
+            case protocol.Resumed():
                 self._forget_pause(event.pause_id, steps=event.action == "step")
                 values = {"action": event.action, "by": event.by}
                 return "resumed", {"pause_id": event.pause_id, **values}
-            case Replied(pause_id=str(id)) if id in self.pauses:
+            case protocol.Replied(pause_id=str(id)) if id in self.pauses:
                 self.pauses[id]["lease_expires_at"] = event.lease_expires_at
-            case RedactionChosen():
+            case protocol.RedactionChosen():
                 for message in learn(self.redactor, event):
                     self._warn(message)
-            case Watched():
+            case protocol.Watched():
                 self.watched[target.worker] = event
                 if target.worker not in self._finished:
                     self.unwatched.add(target.worker)
-            case EngineChosen():
+            case protocol.EngineChosen():
                 self.engines[target.worker] = event.engine
-            case Warned():
+            case protocol.Warned():
                 return self._warn(event.message)
-            case WorkerLost():
+            case protocol.WorkerLost():
                 return self._warn(f"xdist worker {event.worker}: {event.error}")
-            case WorkerReady() if event.worker not in self.workers:
-                target.send(Relay(event.worker))
+            case protocol.WorkerReady() if event.worker not in self.workers:
+                target.send(protocol.Relay(event.worker))
                 return self._warn(f"xdist worker {event.worker}: {_ALONE}")
-            case NodeStarted() if target.is_remote:  # clocks differ
+            case protocol.NodeStarted() if target.is_remote:  # clocks differ
                 event = replace(event, ts=time.time())
         self._note_end(target, event)
         return self.results.apply(target.worker, event)
@@ -279,7 +253,7 @@ class Run:
     def changed(self, pause: dict[str, Any], what: str) -> None:
         """A client changed how the test of a pause goes on."""
         self.results.change(pause["nodeid"], what)
-        self.workers[pause["worker"]].send(Changed(what, pause["nodeid"]))
+        self.workers[pause["worker"]].send(protocol.Changed(what, pause["nodeid"]))
 
     def released(self, pause_id: str) -> None:
         """A process agreed to let a thread go; its `Resumed` is on its way."""
@@ -303,8 +277,8 @@ class Run:
         """
         if self.is_over:
             return False
-        if self._main is not None and self._main.hello.position_file is not None:
-            last = read_position(self._main.hello.position_file)
+        if self.main is not None and self.main.hello.position_file is not None:
+            last = read_position(self.main.hello.position_file)
             if self._evidence.returncode is not None:
                 self._forget_position()
         child, results = self.child, self.results
@@ -316,7 +290,7 @@ class Run:
             errors=self.redactor.redact_text(child.err.text()) if child else "",
             output=self.redactor.redact_text(child.out.text()) if child else "",
             stopped=self.is_stopping,
-            cut_off=self._main is not None and self._main.is_cut_off,
+            cut_off=self.main is not None and self.main.is_cut_off,
             cut=self.cut,
             ran=results.done,
             failed=results.failed,
@@ -337,23 +311,23 @@ class Run:
         return True
 
     def _forget_position(self) -> None:
-        if self._main is not None and self._main.hello.position_file is not None:
-            Path(self._main.hello.position_file).unlink(missing_ok=True)
+        if self.main is not None and self.main.hello.position_file is not None:
+            Path(self.main.hello.position_file).unlink(missing_ok=True)
 
-    def _note_end(self, target: Target, event: Event) -> None:
-        if isinstance(event, Finished):
+    def _note_end(self, target: Target, event: protocol.Event) -> None:
+        if isinstance(event, protocol.Finished):
             self._finished.add(target.worker)
         if target.worker != MAIN:
             return
         match event:
-            case Finished():
+            case protocol.Finished():
                 self._evidence = replace(self._evidence, exit_code=event.exit_code)
                 self._failed = event.failed
-            case Interrupted():
+            case protocol.Interrupted():
                 self._evidence = replace(self._evidence, interrupted=event.message)
-            case InternalErrorRaised():
+            case protocol.InternalErrorRaised():
                 self._evidence = replace(self._evidence, internal_error=event.longrepr)
-            case Departed():
+            case protocol.Departed():
                 self._evidence = replace(self._evidence, departed=True)
                 self.has_departed = True
 
@@ -384,3 +358,31 @@ class Run:
         if message not in self.warnings and len(self.warnings) < MAX_WARNINGS:
             self.warnings.append(message)
         return "warning", {"message": message}
+
+
+def redactor_of(settings: Settings, key: bytes) -> Redactor:
+    """As the processes of a run have it at their start; `key` is the run's, for tags."""
+    return Redactor(
+        settings.redact_names,
+        settings.redact_patterns,
+        shown_names=settings.show_names,
+        key=key,
+        enabled=not settings.no_redact,
+    )
+
+
+def learn(redactor: Redactor, chosen: protocol.RedactionChosen) -> list[str]:
+    """Hide what a process of the run hides as well; what to warn of."""
+    if chosen.off:
+        redactor.enabled = False
+    redactor.extend(chosen.names, shown=chosen.shown)
+    warnings = []
+    for number, pattern in enumerate(chosen.patterns, 1):
+        try:
+            redactor.extend(patterns=[pattern])
+        except ValueError:  # another Python may know other patterns; it may hold a secret
+            warnings.append(
+                f"the server's Python can't use pattern {number} of {len(chosen.patterns)}: "
+                "what it means is not hidden in the last words of a process that crashed"
+            )
+    return warnings

@@ -97,7 +97,6 @@ def state_of(run: Run, running: Sequence[object]) -> str:
     """`Run.state`, ahead of events that wait as well.
 
     Args:
-        run: Which.
         running: The tests that are `under_way`. Not looked up here: they change, and a reply that
             has them has the state that goes with them.
     """

@@ -187,7 +187,6 @@ class Ladder:
         """End a run; later callers wait for the same end.
 
         Args:
-            run: Which.
             kill: At once, by SIGKILL.
             cuts: When it is being ended already, its fixtures are not waited for any longer.
             progress: Gets how far it is.
@@ -296,6 +295,6 @@ async def _is_interrupted(target: Target, within_s: float) -> bool:
 
 def _processes(run: Run) -> list[Target]:
     """Those on this machine: others get no Ctrl-C. The main one says so also when it has left."""
-    main = [] if run.greeting is None else [run.greeting]
+    main = [] if run.main is None else [run.main]
     others = [each for name, each in run.targets.items() if name != MAIN and not each.is_remote]
     return main + others

@@ -42,11 +42,7 @@ class _Question:
 
 
 class Questions:
-    """Those to one interpreter.
-
-    Args:
-        interpreter: With its flags.
-    """
+    """Those to one interpreter. `interpreter`: with its flags."""
 
     def __init__(self, interpreter: Sequence[str]) -> None:
         self._interpreter = interpreter

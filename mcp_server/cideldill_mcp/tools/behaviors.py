@@ -8,7 +8,7 @@ from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.catalog import find_one, stored
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, missing
 from pytest_cideldill.protocol import SetDefaultBehavior
 from pytest_cideldill.sourcecode.names import parse_function_name
 
@@ -35,10 +35,9 @@ async def set_replacement(request: Request) -> Reply:
     """`breakpoint_set_replacement`: every call of the function becomes one of the other."""
     breakpoint = _existing(request)
     if "replacement_function" not in request.sent:
-        raise Refusal(
-            ErrorCode.MISSING_PARAMETER,
+        raise missing(
+            "replacement_function",
             "replacement_function is required; an empty one brings the original back",
-            parameter="replacement_function",
         )
     before, name = breakpoint.spec.replacement, request["replacement_function"].strip()
     if name:
@@ -131,11 +130,7 @@ _NAME = Param("function_name", "string", required=True)
 
 def _behavior(choices: tuple[str, ...]) -> Param:
     return Param(
-        "behavior",
-        "string",
-        required=True,
-        choices=choices,
-        refuse_as=ErrorCode.INVALID_BEHAVIOR,
+        "behavior", "string", required=True, choices=choices, refuse_as=ErrorCode.INVALID_BEHAVIOR
     )
 
 
@@ -164,10 +159,7 @@ TOOLS = (
         "Have every call of a function with a breakpoint call another one of the same signature: "
         "a fix tried out without an edit.",
         set_replacement,
-        (
-            _NAME,
-            Param("replacement_function", "string", "Dotted path; empty: the original again"),
-        ),
+        (_NAME, Param("replacement_function", "string", "Dotted path; empty: the original again")),
         idempotent=True,
         destroys=True,
     ),

@@ -18,10 +18,9 @@ from cideldill_mcp.breakpoints.kinds import SOURCES, FunctionBreakpoint
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.callrecords.records import Records
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
-from cideldill_mcp.tools.paging import AFTER, behind
+from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.tests import matches
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, invalid
 from pytest_cideldill.protocol import Bound
 from pytest_cideldill.sourcecode.names import (
     FunctionName,
@@ -92,9 +91,7 @@ def parsed(request: Request, text: str, parameter: str = "function_name") -> Fun
     try:
         name = parse_function_name(text.strip())
     except ValueError as error:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER, str(error), parameter=parameter, expected="name"
-        ) from error
+        raise invalid(parameter, str(error), "name") from error
     project = project_of(request.runs.recipe)
     # The project of a record may be that of another machine.
     is_here = name.path is not None and os.path.isdir(project.rootdir)
@@ -200,7 +197,6 @@ async def first_line(request: Request, text: str, **checked: Any) -> Place:
     """The first line of the one function that a name means.
 
     Args:
-        request: The request of `breakpoint_set`.
         text: The name, in any form but a glob.
         checked: The condition and the template that `inspection.find_places` checks.
 
@@ -210,12 +206,11 @@ async def first_line(request: Request, text: str, **checked: Any) -> Place:
     """
     recipe, name = request.runs.recipe, parsed(request, text, "function")
     if name.precision is Precision.GLOB:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
+        raise invalid(
+            "function",
             f"{name.text!r} is a glob, and a line is in one function: give its name; "
             "breakpoint_add takes globs",
-            parameter="function",
-            expected="name of one function",
+            "name of one function",
         )
     sources = sources_of(recipe)
     survey = await sources.find(name)

@@ -14,7 +14,7 @@ from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.functions import RESUME_S
 from cideldill_mcp.tools.next_steps import next_steps
 from cideldill_mcp.tools.tests import PAUSE_ON
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, invalid
 from pytest_cideldill.protocol import PauseOn, Resume
 
 
@@ -122,11 +122,10 @@ async def timeline(request: Request) -> Reply:
     types = request["types"]
     unknown = [event_type for event_type in types or () if event_type not in EVENT_TYPES]
     if unknown:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
+        raise invalid(
+            "types",
             f"unknown event type {unknown[0]!r}; there are: {', '.join(EVENT_TYPES)}",
-            parameter="types",
-            expected="array of event types",
+            "array of event types",
         )
     if request["run_id"] is not None:
         request.runs.get(request["run_id"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import mcp_types as types
 
@@ -16,7 +16,7 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.replies.render import MAX_MAX_CHARS, fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.arguments import UnreadableArgument, read, read_values
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, invalid, missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,9 @@ class Param:
         """
         if value is None or (self.required and isinstance(value, str) and not value.strip()):
             if self.required:
-                raise Refusal(
-                    ErrorCode.MISSING_PARAMETER,
+                raise missing(
+                    self.name,
                     f"parameter {self.name!r} ({self.type}) is required and must not be blank",
-                    parameter=self.name,
                 )
             if value is None:
                 return self.default
@@ -142,7 +141,6 @@ class Reply:
     """The reply of a handler.
 
     Attributes:
-        body: The JSON object.
         lists: Names of the lists in it that may be cut; the first one is cut last.
         cursor: From the last kept item to `next_after`.
         in_step: List → maps whose keys are the list's items.
@@ -228,3 +226,26 @@ class Tool:
             param.name: param.check(arguments.get(param.name))
             for param in (*self.params, MAX_CHARS)
         }
+
+
+T = TypeVar("T")
+
+AFTER = Param("after", "string", "next_after")
+
+
+def behind(items: Sequence[T], cursor: Callable[[T], str], after: str | None) -> Sequence[T]:
+    """The items that follow the one with the cursor `after`; all without one.
+
+    Raises:
+        Refusal: `invalid_parameter`; no item has that cursor (any more).
+    """
+    if after is None:
+        return items
+    for number, item in enumerate(items, start=1):
+        if cursor(item) == after:
+            return items[number:]
+    raise invalid(
+        "after",
+        f"after {after!r} is not in the list; use the next_after of the reply before",
+        "next_after of the reply before",
+    )

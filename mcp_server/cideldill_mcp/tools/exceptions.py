@@ -5,9 +5,9 @@ from __future__ import annotations
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.lines import choices
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, invalid
 from pytest_cideldill.protocol import AddException
-from pytest_cideldill.sourcecode.exceptions import check_exception_name
+from pytest_cideldill.sourcecode.names import check_exception_name
 
 
 async def set_exception(request: Request) -> Reply:
@@ -19,11 +19,10 @@ async def set_exception(request: Request) -> Reply:
         raise Refusal(ErrorCode.INVALID_EXCEPTION_TYPE, str(error), exception_type=name) from error
     first, second = request["break_on_first_chance"], request["break_on_second_chance"]
     if not (first or second):
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
+        raise invalid(
+            "break_on_first_chance",
             "a breakpoint without first and second chance stops nowhere: choose one",
-            parameter="break_on_first_chance",
-            expected="true here or for break_on_second_chance",
+            "true here or for break_on_second_chance",
         )
     chosen = (first, second, request["include_subtypes"], request["scope"])
     added = request.desired.add_exception(AddException(0, "", name, *chosen))

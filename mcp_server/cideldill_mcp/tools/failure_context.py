@@ -104,11 +104,7 @@ def _newest_pause(request: Request, nodeid: str | None) -> str | None:
 
 
 def _recorded(request: Request, nodeid: str) -> tuple[Run, PhaseReported]:
-    """The latest failure of a test.
-
-    Raises:
-        Refusal: `test_not_found`, `no_exception`.
-    """
+    """The latest failure of a test. Raises Refusal: `test_not_found`, `no_exception`."""
     latest = None
     for run in reversed(list(request.runs)):
         test = run.results.of(nodeid)

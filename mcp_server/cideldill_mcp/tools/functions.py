@@ -8,12 +8,11 @@ from cideldill_mcp.runs.breakpoint_sync import remove_everywhere, set_everywhere
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.catalog import foreseen, parsed, stored
-from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.next_steps import next_steps
-from cideldill_mcp.tools.paging import AFTER, behind
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, missing
 from pytest_cideldill.protocol import AddBreakpoint, Evaluate, Interrupt, Resume
-from pytest_cideldill.sourcecode.condition import compile_condition
+from pytest_cideldill.sourcecode.quiet import compile_condition
 
 BEHAVIORS = ("stop", "go", "yield")
 
@@ -80,17 +79,10 @@ async def remove(request: Request) -> Reply:
     """`breakpoint_remove`: by name (idempotent) or by id."""
     name, id = (request["function_name"] or "").strip(), request["id"]
     if not name and not id:
-        raise Refusal(
-            ErrorCode.MISSING_PARAMETER,
-            "give function_name or id; breakpoint_list_breakpoints shows the names",
-            parameter="function_name",
+        raise missing(
+            "function_name", "give function_name or id; breakpoint_list_breakpoints shows the names"
         )
     breakpoint = request.desired.meant(id) if id else stored(request, name)
-    if breakpoint is None and id:
-        ids = ", ".join(existing.id for existing in request.desired) or "none"
-        raise Refusal(
-            ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
-        )
     if breakpoint is not None:
         name = getattr(breakpoint.spec, "function_name", name)
         id = id and breakpoint.id
@@ -278,10 +270,7 @@ TOOLS = (
         "Remove a breakpoint",
         "Remove any breakpoint by its id, one on a function by its name too. Pauses stay.",
         remove,
-        (
-            Param("function_name", "string"),
-            Param("id", "string", "As fn-1", is_numbered=True),
-        ),
+        (Param("function_name", "string"), Param("id", "string", "As fn-1", is_numbered=True)),
         idempotent=True,
     ),
     Tool(
@@ -335,12 +324,7 @@ TOOLS = (
             _PAUSE_ID,
             Param("expression", "any", "Expression or statements"),
             Param("session_id", "string", "Default: the pause's own"),
-            Param(
-                "frame_index",
-                "integer",
-                "0 is innermost. Default: as shown",
-                minimum=0,
-            ),
+            Param("frame_index", "integer", "0 is innermost. Default: as shown", minimum=0),
             Param("timeout_s", "number", default=30, minimum=0.1, maximum=300),
         ),
         destroys=True,

@@ -15,11 +15,10 @@ from cideldill_mcp.breakpoints.kinds import (
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
 from cideldill_mcp.tools.catalog import first_line
-from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
-from cideldill_mcp.tools.paging import AFTER, behind
+from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.tracepoints import COLUMN, CONDITION, location, messages, set_added
 from cideldill_mcp.tools.tracepoints import TOOL as TRACEPOINT_SET
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import invalid, missing
 from pytest_cideldill.protocol import AddException
 
 
@@ -62,19 +61,12 @@ async def list_all(request: Request) -> Reply:
 
 async def enable(request: Request) -> Reply:
     """`breakpoint_enable`: switch a breakpoint off and on."""
-    id = request["id"]
-    breakpoint = request.desired.meant(id)
-    if breakpoint is None:
-        ids = ", ".join(existing.id for existing in request.desired) or "none"
-        raise Refusal(
-            ErrorCode.BREAKPOINT_NOT_FOUND, f"no breakpoint {id!r}; there are: {ids}", id=id
-        )
+    breakpoint = request.desired.meant(request["id"])
     if isinstance(breakpoint, FunctionBreakpoint):
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
+        raise invalid(
+            "id",
             f"{breakpoint.id} is on a function: breakpoint_add with behavior 'go' switches it off",
-            parameter="id",
-            expected="id of a breakpoint on a line or an exception",
+            "id of a breakpoint on a line or an exception",
         )
     breakpoint.enable(request["enabled"])
     await set_everywhere(request.runs.active, breakpoint)
@@ -89,13 +81,9 @@ async def _place(request: Request) -> Place:
         name = f"{file}::{function}" if file else function
         return await first_line(request, name, **checked)
     if not file:
-        raise Refusal(
-            ErrorCode.MISSING_PARAMETER, "give file and line, or function", parameter="file"
-        )
+        raise missing("file", "give file and line, or function")
     if line is None:
-        raise Refusal(
-            ErrorCode.MISSING_PARAMETER, f"which line of {file}? give line", parameter="line"
-        )
+        raise missing("line", f"which line of {file}? give line")
     recipe, column = request.runs.recipe, request["column"]
     places = await find_places(recipe, path_of(recipe, file), line=line, column=column, **checked)
     return places[0]

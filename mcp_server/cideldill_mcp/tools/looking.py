@@ -9,7 +9,7 @@ from typing import Any
 from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, missing
 from pytest_cideldill.protocol import ReadStack, ReadVariables
 
 LOOK_S = 5.0
@@ -84,11 +84,7 @@ async def threads(request: Request) -> Reply:
 def _newest_pause(request: Request) -> str:
     paused = [id for run in request.runs for id in run.pauses]
     if not paused:
-        raise Refusal(
-            ErrorCode.MISSING_PARAMETER,
-            "nothing is paused: give thread_id, from threads_list",
-            parameter="thread_id",
-        )
+        raise missing("thread_id", "nothing is paused: give thread_id, from threads_list")
     return paused[-1]
 
 
@@ -111,11 +107,7 @@ def targets_of(request: Request) -> list[Target]:
 
 
 def target_of(run: Run, worker: str) -> Target:
-    """The process of a worker.
-
-    Raises:
-        Refusal: `worker_not_found`.
-    """
+    """The process of a worker. Raises Refusal: `worker_not_found`."""
     if worker not in run.targets:
         names = ", ".join(run.targets)
         raise Refusal(
@@ -150,12 +142,7 @@ TOOLS = (
         variables,
         (
             Param("pause_id", "string", required=True),
-            Param(
-                "frame_index",
-                "integer",
-                "0 is innermost. Default: as shown",
-                minimum=0,
-            ),
+            Param("frame_index", "integer", "0 is innermost. Default: as shown", minimum=0),
             Param("names", "array", items="string"),
             Param(
                 "scope",

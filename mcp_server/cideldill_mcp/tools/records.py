@@ -10,7 +10,7 @@ from cideldill_mcp.callrecords.records import STATUSES, CalledFunction, CallFilt
 from cideldill_mcp.replies.render import dumps
 from cideldill_mcp.tools.catalog import parsed
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, invalid
 from pytest_cideldill.sourcecode.names import FunctionName, Precision
 
 MAX_PAGE = 2_000
@@ -31,12 +31,11 @@ async def call_records(request: Request) -> Reply:
     try:
         page = await records.page(wanted, min(request["limit"], MAX_PAGE), before)
     except LookupError as error:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
+        raise invalid(
+            "before",
             f"before {before!r} is no call that is recorded (any more); use the next_before of "
             "the reply before, or a call_id",
-            parameter="before",
-            expected="next_before of the reply before",
+            "next_before of the reply before",
         ) from error
     body: dict[str, Any] = {
         "calls": page.calls,

@@ -15,11 +15,10 @@ from cideldill_mcp.runs.results import Results
 from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.runs.stopping import ReportProgress
 from cideldill_mcp.tools import run_replies
-from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.next_steps import next_steps
-from cideldill_mcp.tools.paging import AFTER, behind
 from cideldill_mcp.tools.tracepoints import location, wishes
-from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.errors import ErrorCode, Refusal, invalid
 from pytest_cideldill.protocol.reducer import FAILED
 
 PAUSE_ON = ("never", "failure", "error")
@@ -90,11 +89,10 @@ async def _order(request: Request) -> tuple[RunOrder, str | None]:
     arguments = list(request["args"] or ())
     for argument in arguments:
         if argument.partition("=")[0] in _REFUSED:
-            raise Refusal(
-                ErrorCode.INVALID_PARAMETER,
+            raise invalid(
+                "args",
                 f"{argument} can't be used in a run: it would wait for a terminal, or run no test",
-                parameter="args",
-                expected="pytest arguments other than " + ", ".join(_REFUSED),
+                "pytest arguments other than " + ", ".join(_REFUSED),
             )
     for name, flag in (("keyword", "-k"), ("markers", "-m")):
         if request[name]:
@@ -103,11 +101,10 @@ async def _order(request: Request) -> tuple[RunOrder, str | None]:
         arguments.append(f"--maxfail={request['maxfail']}")
     if request["workers"] is not None:
         if request["workers"] > MAX_WORKERS:
-            raise Refusal(
-                ErrorCode.INVALID_PARAMETER,
+            raise invalid(
+                "workers",
                 f"workers is {request['workers']}: a run has {MAX_WORKERS} at most",
-                parameter="workers",
-                expected=f"integer of at most {MAX_WORKERS}",
+                f"integer of at most {MAX_WORKERS}",
             )
         await _check_xdist(request.runs)
         arguments += ["-n", str(request["workers"])]

@@ -38,11 +38,7 @@ class Toolbox:
         return name in self._tools
 
     async def call(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        progress: Progress,
-        client: str,
+        self, name: str, arguments: dict[str, Any], progress: Progress, client: str
     ) -> types.CallToolResult:
         """Run a tool. Only cancellation leaves here as an exception."""
         tool = self._tools[name]

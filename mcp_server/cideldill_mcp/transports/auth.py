@@ -50,9 +50,6 @@ class Strangers:
     When there are too many, the oldest one is closed, after `PATIENCE_S`: a client shows the token
     at once, so it gets in beside any number of strangers that only wait. Until then no others are
     accepted. Lives on the event loop.
-
-    Args:
-        most: The most connections at once.
     """
 
     def __init__(self, most: int) -> None:

@@ -83,14 +83,11 @@ def listen(address: str) -> socket.socket:
 
 
 async def serve_http(
-    listener: socket.socket,
-    directory: Path,
-    server_for: Callable[[str], tuple[Server, Clients]],
+    listener: socket.socket, directory: Path, server_for: Callable[[str], tuple[Server, Clients]]
 ) -> None:
     """Serve until cancelled; then close all connections.
 
     Args:
-        listener: The socket of `listen`.
         directory: The private directory for the file with the address and the token.
         server_for: Makes the server of a transport, by its name.
     """
