@@ -52,7 +52,7 @@ class MonitoringFeed:
         self._lined: dict[int, CodeType] = {}
         self._is_on = False
         self._tool = claim_one()
-        self._callbacks = self._made(libraries)
+        self._callbacks = self._beginnings() | self._endings() | self._inside(libraries)
         self._register()
         lend(self)
 
@@ -131,15 +131,12 @@ class MonitoringFeed:
             with suppress(ValueError, SystemError):  # freed meanwhile; code that C has made
                 _monitoring.set_local_events(self._tool, code, events)
 
-    # --- callbacks --------------------------------------------------------------------------
+    # --- callbacks: closures, as attributes would be looked up at every event -------------------
 
-    def _made(self, libraries: Libraries) -> dict[int, Callable[..., Any]]:
-        """Event → callback. They are closures, as attributes would be looked up at every event."""
+    def _beginnings(self) -> dict[int, Callable[..., Any]]:
+        """Of frames that begin or go on."""
         recorder, table, fail = self._recorder, self._table, self._fail
-        known, getframe, key = table.known, sys._getframe, id
-        find = known.get
-        begin, returned, yielded = recorder.begin, recorder.returned, recorder.yielded
-        active, name_of, counts = recorder.active, libraries.name, recorder.counts_lines
+        find, getframe, key, begin = table.known.get, sys._getframe, id, recorder.begin
 
         def on_start(code: CodeType, _offset: int) -> Any:
             __tracebackhide__ = True
@@ -178,6 +175,18 @@ class MonitoringFeed:
                 if fail(error):
                     raise
 
+        return {
+            _EVENTS.PY_START: on_start,
+            _EVENTS.PY_RESUME: on_resume,
+            _EVENTS.PY_THROW: on_throw,
+        }
+
+    def _endings(self) -> dict[int, Callable[..., Any]]:
+        """Of frames that are left, for now or for good."""
+        recorder, fail, find = self._recorder, self._fail, self._table.known.get
+        active, getframe, key = recorder.active, sys._getframe, id
+        returned, yielded = recorder.returned, recorder.yielded
+
         def on_return(code: CodeType, _offset: int, value: object) -> Any:
             __tracebackhide__ = True
             frame = getframe(1)
@@ -211,6 +220,17 @@ class MonitoringFeed:
             except BaseException as error:
                 if fail(error):
                     raise
+
+        return {
+            _EVENTS.PY_RETURN: on_return,
+            _EVENTS.PY_YIELD: on_yield,
+            _EVENTS.PY_UNWIND: on_unwind,
+        }
+
+    def _inside(self, libraries: Libraries) -> dict[int, Callable[..., Any]]:
+        """Of lines, exceptions and calls."""
+        recorder, fail, name_of = self._recorder, self._fail, libraries.name
+        active, counts, getframe, key = recorder.active, recorder.counts_lines, sys._getframe, id
 
         def on_line(_code: CodeType, line: int) -> None:
             __tracebackhide__ = True
@@ -249,14 +269,4 @@ class MonitoringFeed:
                     raise
             return None
 
-        return {
-            _EVENTS.PY_START: on_start,
-            _EVENTS.PY_RESUME: on_resume,
-            _EVENTS.PY_THROW: on_throw,
-            _EVENTS.PY_RETURN: on_return,
-            _EVENTS.PY_YIELD: on_yield,
-            _EVENTS.PY_UNWIND: on_unwind,
-            _EVENTS.LINE: on_line,
-            _EVENTS.RAISE: on_raise,
-            _EVENTS.CALL: on_call,
-        }
+        return {_EVENTS.LINE: on_line, _EVENTS.RAISE: on_raise, _EVENTS.CALL: on_call}

@@ -22,7 +22,7 @@ NODEID = "tests/test_shop.py::test_total"
 class Rows:
     """Builds the rows of one process."""
 
-    def __init__(self, rootdir: str = "/work/shop") -> None:
+    def __init__(self, rootdir: str = "/projects/shop") -> None:
         self.rows: list[list[Any]] = [["process", "3.12.1", rootdir]]
         self._codes: dict[Any, int] = {}
         self._calls = 0
