@@ -6,6 +6,7 @@ Runs in the pytest process that tests this project, never in a process under tes
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import pytest
 
@@ -25,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # pytest-timeout reads the option in its own pytest_configure
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False  # xdist would sort the files by their tests alone
     if not config.pluginmanager.hasplugin("timeout") or "PYTEST_TIMEOUT" in os.environ:
         return
     if config.option.timeout is None:
@@ -41,6 +44,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if deselected:
         config.hook.pytest_deselected(items=deselected)
         items[:] = [item for item in items if _belongs(item, tier)]
+    _sort_files(items)
+
+
+def _sort_files(items: list[pytest.Item]) -> None:
+    """The longest files first, as a worker that runs one while the others are done costs time.
+
+    Files that are not marked `long` are sorted by the number of their tests, as xdist does.
+    """
+    files = {item: item.nodeid.partition("::")[0] for item in items}
+    tests = Counter(files.values())
+    items.sort(key=lambda item: (-_seconds(item), -tests[files[item]], files[item]))
+
+
+def _seconds(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("long")
+    return 0.0 if mark is None else float(mark.args[0])
 
 
 def _tier(config: pytest.Config) -> str:

@@ -51,32 +51,34 @@ def skipped(worker: Writer, name: str) -> None:
 
 def calls(worker: Writer, name: str) -> None:
     """A recorded call."""
-    worker.tell(**call(f"c1.{name}", pretty_args=[f"price={name}"]), nodeid="test_shop.py::test_it")
+    worker.append(
+        **call(f"c1.{name}", pretty_args=[f"price={name}"]), nodeid="test_shop.py::test_it"
+    )
 
 
 def hits(worker: Writer, name: str) -> None:
     """A message of the one tracepoint."""
-    worker.tell(**hit(f"total={name}"), nodeid="test_shop.py::test_it")
+    worker.append(**hit(f"total={name}"), nodeid="test_shop.py::test_it")
 
 
 def tracepoints(worker: Writer, name: str) -> None:
     """One of very many tracepoints."""
-    worker.tell(**hit(f"total={name}", id=f"tp-{name}"), nodeid="test_shop.py::test_it")
+    worker.append(**hit(f"total={name}", id=f"tp-{name}"), nodeid="test_shop.py::test_it")
 
 
 def notes(worker: Writer, name: str) -> None:
     """What a test logged."""
-    worker.tell("log", nodeid="test_shop.py::test_it", message=f"at {name}", values={"n": name})
+    worker.append("log", nodeid="test_shop.py::test_it", message=f"at {name}", values={"n": name})
 
 
 def collecting(worker: Writer, name: str) -> None:
     """A file that could not be collected."""
-    worker.tell("collection_failed", nodeid=f"test_{name}.py", longrepr="E   NameError: name")
+    worker.append("collection_failed", nodeid=f"test_{name}.py", longrepr="E   NameError: name")
 
 
 def begun(worker: Writer, name: str) -> None:
     """A test that does not end."""
-    worker.tell("test_started", nodeid=f"test_shop.py::test_begun[{name}]")
+    worker.append("test_started", nodeid=f"test_shop.py::test_begun[{name}]")
 
 
 KINDS: dict[str, Make] = {

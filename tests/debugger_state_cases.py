@@ -25,16 +25,16 @@ def _spec(*names: str) -> tuple[str, ...]:
     return named("test_debugger_state", *names)
 
 
-_SESSION = _spec("the_session_tells_of_process_state_and_place")
+_SESSION = _spec("the_session_shows_process_state_and_place")
 _NO_SESSION = _spec("without_a_run_the_session_is_not_listed")
 _PAUSE = _spec("a_pause_is_heard_of_the_session")
 _END = _spec("the_end_takes_them_off_the_list_and_is_heard")
-_BREAKPOINTS = _spec("breakpoints_of_all_kinds_are_told")
+_BREAKPOINTS = _spec("breakpoints_of_all_kinds_are_reported")
 _ADDED = _spec("a_breakpoint_that_is_added_or_removed_is_heard_of")
 _NO_BREAKPOINTS = _spec("without_a_run_the_breakpoints_are_not_listed")
-_THREADS = _spec("threads_are_told_with_their_states_and_places")
+_THREADS = _spec("threads_are_reported_with_their_states_and_places")
 _RESUME = _spec("a_resume_is_heard_of_the_threads")
-_RUNNING = _spec("threads_are_told_while_the_tests_run")
+_RUNNING = _spec("threads_are_reported_while_the_tests_run")
 _SOURCE = _spec("a_source_file_is_read_as_text")
 _TEMPLATE = _spec("sources_are_listed_as_a_template")
 _START = _spec("the_start_is_heard")
@@ -60,9 +60,9 @@ TABLE = (
     Row("US3.3", (*_RUNNING, *_QUICK), "live; the last snapshot only if the process can't answer"),
     Row("US4.1", _SOURCE),
     Row("US4.2", (*_spec("a_source_file_that_is_not_there_is_refused"), *_FILES)),
-    Row("US4.3", _spec("without_a_run_no_source_is_told")),
+    Row("US4.3", _spec("without_a_run_no_source_is_reported")),
     Row("US4.4", _TEMPLATE),
-    Row("EC1", _spec("a_run_that_starts_is_told_as_such")),
+    Row("EC1", _spec("a_run_that_starts_is_shown_as_such")),
     Row(
         "EC2",
         _spec(
@@ -72,7 +72,7 @@ TABLE = (
     ),
     Row("EC3", _QUICK),
     Row("EC4", _FILES),
-    Row("EC5", _spec("hit_counts_are_told_while_the_tests_run")),
+    Row("EC5", _spec("hit_counts_are_reported_while_the_tests_run")),
     Row("EC6", _spec("a_run_that_ends_while_it_is_read_is_no_error")),
     Row("FR-001", _SESSION),
     Row("FR-002", _BREAKPOINTS),

@@ -705,5 +705,5 @@ def check_notification(method: str, params: Any) -> None:
 
 
 def _refuse(what: str, found: Iterator[str]) -> None:
-    told = list(found)
-    assert not told, f"{what}: {'; '.join(told)}"
+    reported = list(found)
+    assert not reported, f"{what}: {'; '.join(reported)}"

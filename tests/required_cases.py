@@ -51,18 +51,22 @@ _ONCE = named("test_pause_tools", "only_what_is_paused_goes_on_and_only_once")
 _FUNCTIONS = named("test_object_tools", "every_listed_function_can_be_stopped_by_its_name")
 _REPL = named("test_pause_tools", "sessions_change_the_call_and_end_with_its_pause")
 _REFUSED_REPL = named("test_pause_tools", "what_cannot_be_evaluated_leaves_the_call_alone")
-_PRINTED = named("test_pause_tools", "what_an_evaluation_prints_is_told_and_not_seen_by_the_test")
-_OBJECT = named("test_object_tools", "an_object_is_told_as_the_test_passed_it")
-_UNPICKLED = named("test_object_tools", "what_no_pickle_holds_is_told_and_left_untouched")
-_DAMAGED = named("test_object_tools", "a_damaged_object_is_told_as_such")
+_PRINTED = named(
+    "test_pause_tools", "what_an_evaluation_prints_is_reported_and_not_seen_by_the_test"
+)
+_OBJECT = named("test_object_tools", "an_object_is_shown_as_the_test_passed_it")
+_UNPICKLED = named("test_object_tools", "what_no_pickle_holds_is_reported_and_left_untouched")
+_DAMAGED = named("test_object_tools", "a_damaged_object_is_shown_as_such")
 _RESOURCES = named("test_resources_and_prompts", "resources_follow_the_test")
 _PROMPTS = named("test_resources_and_prompts", "prompts_follow_the_test")
 _PUSHED = named("test_notifications", "a_pause_and_its_end_are_pushed_before_the_reply")
 _CALLS = named("test_notifications", "recorded_calls_are_pushed_when_they_ended")
 _REASON = named("test_notifications", "a_pause_after_a_raise_is_pushed_with_its_reason")
 _NOBODY = named("test_observers", "nobody_needs_to_observe")
-_OBSERVED = named("test_observers", "observers_are_told_and_nothing_they_do_harms_the_test")
-_OVER_HTTP = named("test_http_life", "over_http_only_one_line_is_told_and_nothing_is_ever_printed")
+_OBSERVED = named("test_observers", "observers_are_notified_and_nothing_they_do_harms_the_test")
+_OVER_HTTP = named(
+    "test_http_life", "over_http_only_one_line_is_reported_and_nothing_is_ever_printed"
+)
 _BESIDE = named(
     "test_http_life", "stdio_and_http_are_served_side_by_side_and_stdout_has_messages_only"
 )

@@ -26,6 +26,8 @@ from pytest_cideldill.config.options import OPTIONS, PROFILES
 from tests.together.driver import connected, server
 from tests.together.transcript import blocks, replay
 
+pytestmark = pytest.mark.long(70)
+
 ROOT = Path(__file__).resolve().parent.parent
 SHOP = ROOT / "examples" / "shop"
 TOOLS_PAGE = ROOT / "docs" / "tools.md"
@@ -117,8 +119,8 @@ def test_the_benchmark_runs() -> None:
         check=False,
     )
     # On a busy machine servers leave before their runs have ended.
-    told = [line for line in done.stderr.splitlines() if " left to tear down " not in line]
-    assert (done.returncode, told) == (0, [])
+    reported = [line for line in done.stderr.splitlines() if " left to tear down " not in line]
+    assert (done.returncode, reported) == (0, [])
     assert done.stdout.count("aim") == 8
 
 
@@ -325,8 +327,8 @@ def test_the_architecture_names_every_room_and_no_other() -> None:
         if path.suffix in ("", ".py") and path.name not in ("__pycache__", "__init__.py")
     }
     rooms = {name for name in rooms if name not in ("py.typed", "__main__.py")}
-    told = set(re.findall(r"^\| `([a-z_]+(?:\.py|/))` \|", ARCHITECTURE, re.MULTILINE))
-    assert told == rooms
+    reported = set(re.findall(r"^\| `([a-z_]+(?:\.py|/))` \|", ARCHITECTURE, re.MULTILINE))
+    assert reported == rooms
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -77,7 +77,7 @@ OPTIONS = (
 )
 
 
-def types_told() -> str:
+def types_reported() -> str:
     """The section of the page: a table of keys for each type."""
     classes, parts = written(), []
     for type, keys in keys_by_type().items():
@@ -113,7 +113,7 @@ def test_the_types_of_lines_on_the_page_are_those_that_are_written() -> None:
     """With their keys."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    page = f"{before}{BEGIN}\n{types_told()}{END}{after}"
+    page = f"{before}{BEGIN}\n{types_reported()}{END}{after}"
     assert as_written(PAGE, page) == page, __doc__
 
 
@@ -154,8 +154,10 @@ def test_the_lines_of_real_records_are_valid(run: Recorded) -> None:
         assert [each.message for each in validator.iter_errors(line)] == [], line
         assert list(line)[:4] == ["n", "ts", "type", "worker"]
     types = {each["type"] for each in run.events}
-    told = "worker_up collected test_started test_phase test_outcome hit call add_line run_finished"
-    assert types >= {*told.split(), "worker_down"}
+    reported = (
+        "worker_up collected test_started test_phase test_outcome hit call add_line run_finished"
+    )
+    assert types >= {*reported.split(), "worker_down"}
 
 
 def test_the_numbers_of_each_process_have_no_gap(run: Recorded) -> None:
@@ -183,17 +185,23 @@ def test_a_line_that_is_none_is_not_valid(run: Recorded) -> None:
     assert not validator.is_valid({name: each for name, each in hit.items() if name != "message"})
 
 
-def test_the_manifest_tells_what_is_in_the_record(run: Recorded) -> None:
+def test_the_manifest_reports_what_is_in_the_record(run: Recorded) -> None:
     """And `run.json` the same of its run."""
     manifest = json.loads((run.record / "manifest.json").read_text())
     assert manifest["format"] == 1
-    (told,) = manifest["runs"]
-    assert told == json.loads((run.run / "run.json").read_text())
-    assert told["hits"] == len(run.of("hit"))
-    assert told["calls"] == len(run.of("call"))
-    assert told["events"] == len(run.events)
-    assert (told["dropped"], told["cut_off"], told["exit_code"]) == (0, [], 1)
-    assert told["outcomes"] == {"error": 1, "failed": 1, "passed": 3, "skipped": 1, "xfailed": 1}
+    (reported,) = manifest["runs"]
+    assert reported == json.loads((run.run / "run.json").read_text())
+    assert reported["hits"] == len(run.of("hit"))
+    assert reported["calls"] == len(run.of("call"))
+    assert reported["events"] == len(run.events)
+    assert (reported["dropped"], reported["cut_off"], reported["exit_code"]) == (0, [], 1)
+    assert reported["outcomes"] == {
+        "error": 1,
+        "failed": 1,
+        "passed": 3,
+        "skipped": 1,
+        "xfailed": 1,
+    }
 
 
 (COMMANDS,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -232,7 +240,7 @@ def test_the_commands_of_the_page_find_something(run: Recorded, command: str, fo
 def test_rows_are_checked_for_what_the_schema_says_of_them() -> None:
     """Of each key whether it is needed; the two say the same types in their own words."""
     for type, checked in ROW_TYPES.items():
-        _, told = ROWS[type]
-        assert {key.rstrip("?") for key in checked} <= {key.rstrip("?") for key in told}
+        _, reported = ROWS[type]
+        assert {key.rstrip("?") for key in checked} <= {key.rstrip("?") for key in reported}
         needed = {key for key in checked if not key.endswith("?")}
-        assert needed <= {key for key in told if not key.endswith("?")}, type
+        assert needed <= {key for key in reported if not key.endswith("?")}, type

@@ -123,10 +123,10 @@ def test_what_is_cut_to_very_little_keeps_its_own_keys() -> None:
     assert list(problems("breakpoint_list_paused", {"max_chars": 500}, body, is_error=False)) == []
     for arguments in ({}, {"max_chars": 8_000}):
         assert list(problems("breakpoint_list_paused", arguments, body, is_error=False))
-    told = problems(
+    reported = problems(
         "breakpoint_list_paused", {"max_chars": 500}, {"truncated": True}, is_error=False
     )
-    assert list(told) == ["reply has no paused; it has truncated"]
+    assert list(reported) == ["reply has no paused; it has truncated"]
 
 
 def test_what_is_right_passes() -> None:

@@ -29,7 +29,7 @@ LOWER: Final = string.ascii_lowercase + string.digits
 DIGITS: Final = string.digits
 LETTERS: Final = string.ascii_letters
 
-TOLD: Final = {
+REPORTED: Final = {
     "local": f"note = {TEXT}\nassert 0",
     "printed": f"print({TEXT})\nassert 0",
     "message": f"raise RuntimeError({TEXT})",

@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import Final
 
 from tests.corpus.carriers import HARMLESS
-from tests.corpus.cases import TEXT, TOLD, Harmless
+from tests.corpus.cases import REPORTED, TEXT, Harmless
 
 _HOLDERS: Final = {
     "local": "{n} = {v}\nassert 0",
@@ -332,13 +332,15 @@ def cases() -> Iterator[Harmless]:
             body = _HOLDERS[holder].format(n=name, v=value)
             title = f"{name} = {value} as {holder}"
             yield Harmless(kind="value", name=title, body=body)
-    tellings = cycle(TOLD)
+    reports = cycle(REPORTED)
     for text in (*_TEXTS, *HARMLESS):
-        told = next(tellings)
-        yield Harmless(kind="text", name=f"{text!r}, {told}", text=text, body=TOLD[told])
+        reported = next(reports)
+        yield Harmless(
+            kind="text", name=f"{text!r}, {reported}", text=text, body=REPORTED[reported]
+        )
     for name, value in _VARIABLES:
         body = f"monkeypatch.setenv({name!r}, {value!r})\n"
-        body += TOLD["printed"].replace(TEXT, f"'it is ' + os.environ[{name!r}]")
+        body += REPORTED["printed"].replace(TEXT, f"'it is ' + os.environ[{name!r}]")
         yield Harmless(kind="variable", name=name, body=body, arguments="monkeypatch")
     for name, value in _IDS:
         mark = f"@pytest.mark.parametrize({name!r}, [{value}])"

@@ -34,7 +34,7 @@ _ROOM: Final = 200_000
 _TAG: Final = "<redacted:"
 _WORD: Final = re.compile(rb"[A-Za-z0-9+/]{8,}")
 
-Told = dict[str, set[str]]
+Reported = dict[str, set[str]]
 """Names of cases to the surfaces."""
 
 
@@ -51,8 +51,8 @@ class Measured:
         plain: The harmless ones.
     """
 
-    misses: Told
-    alarms: Told
+    misses: Reported
+    alarms: Reported
     seconds: dict[str, float]
     sizes: dict[str, int]
     secrets: tuple[Planted, ...] = SECRETS
@@ -92,8 +92,8 @@ def measure_texts() -> Measured:
     pieces = _pieces()
     secrets = tuple(each for each in SECRETS if each.text or each.kind == "file")
     plain = tuple(each for each in PLAIN if each.text or each.kind == "file")
-    misses: Told = {}
-    alarms: Told = {}
+    misses: Reported = {}
+    alarms: Reported = {}
     for planted in secrets:
         source = planted.source.replace(MARK, planted.value)
         if planted.title in _in(_hidden(source, planted.whole).encode(), pieces):
@@ -117,8 +117,8 @@ def measure(folder: Path, *options: str, parts: Sequence[str] = ("recorded", "se
         options: Of both runs.
         parts: Which of the two.
     """
-    found: Told = defaultdict(set)
-    alarms: Told = defaultdict(set)
+    found: Reported = defaultdict(set)
+    alarms: Reported = defaultdict(set)
     seconds, sizes = {}, {}
     pieces = _pieces()
     for part in parts:
@@ -129,8 +129,8 @@ def measure(folder: Path, *options: str, parts: Sequence[str] = ("recorded", "se
             surfaces[surface].append(data)
             if case is not None and _TAG.encode() in data:
                 alarms[case].add(surface)
-        for surface, told in surfaces.items():
-            data = b"\n".join(told)
+        for surface, reported in surfaces.items():
+            data = b"\n".join(reported)
             sizes[surface] = len(data)
             for title in _in(data, pieces):
                 found[title].add(surface)
@@ -146,7 +146,7 @@ def _recorded(project: Project, options: Sequence[str]) -> Iterator[Surface]:
     """A run with a record, and all that is made of it."""
     run = recorded(
         project.root,
-        *(f"--cideldill-trace={file}:{line}={told}" for file, line, told in project.traces),
+        *(f"--cideldill-trace={file}:{line}={reported}" for file, line, reported in project.traces),
         "--cideldill-record-calls=telling.*",
         "--cideldill-summary=sum.md",
         *options,
@@ -166,8 +166,8 @@ def _recorded(project: Project, options: Sequence[str]) -> Iterator[Surface]:
     for event in run.events:
         if (case := project.case_of(str(event.get("nodeid")))) is not None:
             unnamed.discard(case.title)
-            told = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
-            yield "record", told, case.title
+            reported = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
+            yield "record", reported, case.title
     for title in unnamed:  # nothing of it can be found, as its name is hidden
         yield "record", _TAG.encode(), title
 
@@ -194,7 +194,8 @@ def _about(end: FrontEnd, project: Project) -> Iterator[Surface]:
     """Pause at each failure and ask what is there; then the results."""
     end.call("test_list", limit=10_000, max_chars=_ROOM)
     tracepoints = [
-        {"file": file, "line": line, "log_message": told} for file, line, told in project.traces
+        {"file": file, "line": line, "log_message": reported}
+        for file, line, reported in project.traces
     ]
     reply = end.call("test_run", tracepoints=tracepoints, max_chars=_ROOM)
     lines = _source(end, PLAIN_FORMS).splitlines()
@@ -229,14 +230,14 @@ def _about(end: FrontEnd, project: Project) -> Iterator[Surface]:
 def _asked(end: FrontEnd, stop: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """What the console of a pause shows of its variables; of some, what the other tools do."""
     pause = {"pause_id": stop["pause_id"]}
-    told = []
+    reported = []
     if stop["locals"]:
-        told.append(end.call("breakpoint_repl_eval", expression="locals()", **pause))
+        reported.append(end.call("breakpoint_repl_eval", expression="locals()", **pause))
         if number % 4 == 0:
-            told.append(end.call("variables_get", names=[*stop["locals"]], **pause))
+            reported.append(end.call("variables_get", names=[*stop["locals"]], **pause))
     if number % 10 == 0:
-        told.append(end.call("exception_get_context", max_chars=_ROOM, **pause))
-    return told
+        reported.append(end.call("exception_get_context", max_chars=_ROOM, **pause))
+    return reported
 
 
 def _objects(end: FrontEnd) -> None:
@@ -302,6 +303,6 @@ def _processor() -> float:
     return sum(os.times()[:4])
 
 
-def _listed(told: Told, cases: Iterable[Planted | Harmless]) -> list[str]:
+def _listed(reported: Reported, cases: Iterable[Planted | Harmless]) -> list[str]:
     titles = [each.title for each in cases]
-    return [f"{each} ({', '.join(sorted(told[each]))})" for each in titles if each in told]
+    return [f"{each} ({', '.join(sorted(reported[each]))})" for each in titles if each in reported]

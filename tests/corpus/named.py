@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import Any, Final
 
-from tests.corpus.cases import DIGITS, TEXT, TOLD, Planted
+from tests.corpus.cases import DIGITS, REPORTED, TEXT, Planted
 
 _KNOWN: Final = """
 password passwd pwd passphrase passcode secret secret_key client_secret token access_token
@@ -87,7 +87,7 @@ def _numbers() -> Iterator[Planted]:
         yield Planted(kind="number", name=f"{name}, int", body=body, **number)
         body = f"row = {{{name!r}: int(§)}}\nassert 0"
         yield Planted(kind="number", name=f"{name}, key", body=body, **number)
-        number |= {"text": f"{name}=§ was sent", "body": TOLD["printed"]}
+        number |= {"text": f"{name}=§ was sent", "body": REPORTED["printed"]}
         yield Planted(kind="number", name=f"{name}, printed", **number)
 
 
@@ -97,10 +97,10 @@ _TIMES: Final = ("before", "conftest", "updated", "dotenv", "fixture", "monkeypa
 
 def _environment() -> Iterator[Planted]:
     """Variables that are set at different times, in texts that do not name them."""
-    for told, variable in zip(TOLD, _VARIABLES, strict=True):
+    for reported, variable in zip(REPORTED, _VARIABLES, strict=True):
         for when in _TIMES:
-            name = f"{when}_{told}_{variable}".upper()
-            body = TOLD[told].replace(TEXT, f'"it was " + os.environ[{name!r}]')
+            name = f"{when}_{reported}_{variable}".upper()
+            body = REPORTED[reported].replace(TEXT, f'"it was " + os.environ[{name!r}]')
             more: dict[str, Any] = {}
             if when == "before":
                 more = {"variable": name}
@@ -121,7 +121,7 @@ def _environment() -> Iterator[Planted]:
             else:
                 more = {"arguments": "monkeypatch"}
                 body = f"monkeypatch.setenv({name!r}, §)\n{body}"
-            yield Planted(kind="environment", name=f"{when}, {told}", body=body, **more)
+            yield Planted(kind="environment", name=f"{when}, {reported}", body=body, **more)
 
 
 _PAIRS: Final = {
@@ -188,11 +188,11 @@ def _arguments() -> Iterator[Planted]:
         yield Planted(kind="command", name=f"{name}, printed", body=body)
 
 
-_TELLING: Final = """
+_REPORTING: Final = """
 get_token make_password fetch_secret create_api_key read_private_key auth_header getAccessToken
 generate_passphrase access_token_for load_credentials new_jwt session_cookie decrypt_password
 """
-_FUNCTIONS: Final = tuple(_TELLING.split())
+_FUNCTIONS: Final = tuple(_REPORTING.split())
 
 
 def _results() -> Iterator[Planted]:

@@ -104,7 +104,7 @@ def alike(name, value):
     return made
 '''
 
-_TELLING: Final = """
+_REPORTING: Final = """
 import os
 from vault import plant, text
 
@@ -185,7 +185,7 @@ def write(root: Path) -> Project:
     _write(root, "vault.py", _VAULT)
     _write(root, "shop.py", _SHOP)
     functions = [_filled(each.function, n) for n, each in enumerate(SECRETS) if each.function]
-    _write(root, "telling.py", "\n\n".join([_TELLING, *functions]))
+    _write(root, "telling.py", "\n\n".join([_REPORTING, *functions]))
     settings = [_filled(each.conftest, n) for n, each in enumerate(SECRETS) if each.conftest]
     _write(root, "conftest.py", "\n".join([_CONFTEST, *settings, ""]))
     _write(root, "pytest.ini", "[pytest]\n")

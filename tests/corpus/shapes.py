@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import Final
 
-from tests.corpus.cases import DIGITS, HEX, LETTERS, LOWER, MIXED, TOLD, UPPER, Planted
+from tests.corpus.cases import DIGITS, HEX, LETTERS, LOWER, MIXED, REPORTED, UPPER, Planted
 
 _UUID_END: Final = "-4f2a-4b1c-9d3e-0123456789ab"
 
@@ -154,16 +154,16 @@ _IN_WORDS: Final = ("it was {}", "could not use {} here", "got <{}>", "x={}", "(
 
 def cases() -> Iterator[Planted]:
     """Each shape once, told in turns."""
-    tellings = cycle(TOLD)
+    reports = cycle(REPORTED)
     sentences = cycle(_IN_WORDS)
     for name, (shape, length, alphabet) in SHAPES.items():
-        told = next(tellings)
-        text = next(sentences).format(shape) if told != "local" else f"note: {shape} there"
+        reported = next(reports)
+        text = next(sentences).format(shape) if reported != "local" else f"note: {shape} there"
         yield Planted(
             kind="shape",
-            name=f"{name}, {told}",
+            name=f"{name}, {reported}",
             text=text,
-            body=TOLD[told],
+            body=REPORTED[reported],
             length=length,
             alphabet=alphabet if alphabet != DIGITS else LOWER,
         )

@@ -8,7 +8,7 @@ from itertools import cycle, islice
 from typing import Final
 
 from tests.corpus.carriers import CARRIERS
-from tests.corpus.cases import BEYOND, MARK, TEXT, TOLD, Planted
+from tests.corpus.cases import BEYOND, MARK, REPORTED, TEXT, Planted
 
 _ESCAPED: Final = {
     "header": "it was sent\nauthorization: §",
@@ -182,21 +182,27 @@ def cases() -> Iterator[Planted]:
         for way, body in islice(ways, 5):
             yield Planted(kind="escape", name=f"{name}, {way}", text=text, body=body)
     for text in _ARROWS:
-        for told in ("local", "printed"):
-            yield Planted(kind="arrow", name=f"{_named(text)}, {told}", text=text, body=TOLD[told])
-    tellings = cycle(TOLD)
+        for reported in ("local", "printed"):
+            yield Planted(
+                kind="arrow", name=f"{_named(text)}, {reported}", text=text, body=REPORTED[reported]
+            )
+    reports = cycle(REPORTED)
     for text in _UNQUOTED:
-        for told in ("printed", "local"):
-            name = f"{_named(text)}, {told}"
-            yield Planted(kind="unquoted", name=name, text=text, body=TOLD[told])
+        for reported in ("printed", "local"):
+            name = f"{_named(text)}, {reported}"
+            yield Planted(kind="unquoted", name=name, text=text, body=REPORTED[reported])
     for name, text in _TEXTS.items():
-        for told in (next(tellings), next(tellings)):
-            yield Planted(kind="text", name=f"{name}, {told}", text=text, body=TOLD[told])
+        for reported in (next(reports), next(reports)):
+            yield Planted(
+                kind="text", name=f"{name}, {reported}", text=text, body=REPORTED[reported]
+            )
     for text in CARRIERS:
-        told = next(tellings)
-        yield Planted(kind="text", name=f"{_named(text)}, {told}", text=text, body=TOLD[told])
+        reported = next(reports)
+        yield Planted(
+            kind="text", name=f"{_named(text)}, {reported}", text=text, body=REPORTED[reported]
+        )
     for name, text in _BEYOND.items():
-        yield Planted(kind=BEYOND, name=name, text=text, body=TOLD["printed"])
+        yield Planted(kind=BEYOND, name=name, text=text, body=REPORTED["printed"])
 
 
 def _named(text: str) -> str:

@@ -25,6 +25,6 @@ class KeptRows:
         self._formats.append(hit_format)
         return len(self._formats) - 1
 
-    def told(self, row: Row) -> dict[str, Any]:
+    def reported(self, row: Row) -> dict[str, Any]:
         """The values of its event."""
         return self._formats[row[0]](row)

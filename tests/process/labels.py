@@ -78,11 +78,11 @@ def decorated(amount: int) -> int:
 
 
 @functools.singledispatch
-def told(value: object) -> str:
+def reported(value: object) -> str:
     return "object"
 
 
-@told.register
+@reported.register
 def _(value: int) -> str:
     return "int"
 

@@ -53,12 +53,12 @@ class Part:
     def of_type(self, type: str) -> list[dict[str, Any]]:
         return [each for each in self.lines if each["type"] == type]
 
-    def assert_gaps_are_told(self) -> None:
+    def assert_gaps_are_reported(self) -> None:
         """`n` goes up by one and by what was dropped, and lines of type `dropped` tell how many."""
         numbers = [each["n"] for each in self.lines]
         assert numbers == sorted(set(numbers))
-        told = sum(sum(each["rows"].values()) for each in self.of_type("dropped"))
-        assert numbers[-1] == len(numbers) + told
+        reported = sum(sum(each["rows"].values()) for each in self.of_type("dropped"))
+        assert numbers[-1] == len(numbers) + reported
 
 
 class Disk:

@@ -138,7 +138,7 @@ def test_names_of_the_pause_are_seen_before_those_of_the_frame() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "reported"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("unknown_name", "NameError"),
@@ -152,9 +152,9 @@ def test_names_of_the_pause_are_seen_before_those_of_the_frame() -> None:
         (None, "takes source text"),
     ],
 )
-def test_an_expression_that_fails_is_refused_with_its_error(source: Any, told: str) -> None:
+def test_an_expression_that_fails_is_refused_with_its_error(source: Any, reported: str) -> None:
     """Also what is no `Exception`: pytest's own outcomes must not leave the paused thread."""
-    with pytest.raises(Refusal, match=told) as caught:
+    with pytest.raises(Refusal, match=reported) as caught:
         decode([{"$eval": source}], FRAME, unknown)
     assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
 
@@ -205,7 +205,7 @@ def test_without_a_message_an_exception_has_no_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [
         ("NoSuchError", "unknown here"),
         ("no.such.Error", "unknown here"),
@@ -219,9 +219,9 @@ def test_without_a_message_an_exception_has_no_arguments() -> None:
         ("NoException", "makes a str and no exception"),
     ],
 )
-def test_what_is_no_exception_class_is_refused(name: str, told: str) -> None:
+def test_what_is_no_exception_class_is_refused(name: str, reported: str) -> None:
     """`invalid_exception_type`, named."""
-    with pytest.raises(Refusal, match=told) as caught:
+    with pytest.raises(Refusal, match=reported) as caught:
         make_exception(command("raise", exception_type=name, exception_message="x"), FRAME)
     assert caught.value.code is ErrorCode.INVALID_EXCEPTION_TYPE
     assert caught.value.extra == {"exception_type": name}

@@ -105,7 +105,7 @@ def test_without_one_that_can_be_meant_it_stays(
     assert (place.line, place.source, others) == (line, source, alike)
 
 
-def test_a_line_without_code_is_told_with_the_nearest_one() -> None:
+def test_a_line_without_code_is_reported_with_the_nearest_one() -> None:
     """Also when the file is shorter now than the line's number."""
     for changes, nearest in (
         ([("        result += price\n", "        # nothing\n        pass\n")], 7),

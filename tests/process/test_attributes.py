@@ -87,9 +87,9 @@ def test_aliases_and_partials_lead_to_functions_defined_elsewhere(process: Debug
 
 def test_a_dispatched_function_stops_in_all_its_implementations(process: Debuggee) -> None:
     """Who names it means its calls."""
-    assert process.add(f"{HERE}.told")["functions"] == [f"{HERE}._", f"{HERE}.told"]
-    process.stops(labels.told, 1)
-    process.stops(labels.told, "")
+    assert process.add(f"{HERE}.reported")["functions"] == [f"{HERE}._", f"{HERE}.reported"]
+    process.stops(labels.reported, 1)
+    process.stops(labels.reported, "")
 
 
 def test_globs_find_lambdas_by_their_names_and_generated_inits(process: Debuggee) -> None:
@@ -366,7 +366,7 @@ def test_a_module_that_is_made_in_c_is_looked_at_when_it_is_imported(process: De
     assert process.add(path)["functions"] == []
     module = importlib.import_module("_statistics")
     assert process.next(Bound).functions == []
-    told = process.next(Bound)
-    assert (told.functions, told.via) == ([path], "attribute")
+    reported = process.next(Bound)
+    assert (reported.functions, reported.via) == ([path], "attribute")
     assert inspect.isbuiltin(module._normal_dist_inv_cdf)
     process.stops(module._normal_dist_inv_cdf, 0.5, 0, 1)

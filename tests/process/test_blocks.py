@@ -31,7 +31,7 @@ def written(part: Part) -> None:
     part.writer.close()
 
 
-def told(story: Story) -> dict[str, tuple[int, list[bytes], bytes | None]]:
+def reported(story: Story) -> dict[str, tuple[int, list[bytes], bytes | None]]:
     """Of each tracepoint: how many hits, the first ones, the very last."""
     rows = {id: each.hits for id, each in story.tracepoints.items()}
     return {id: (each.count, each.first, [None, *each.last][-1]) for id, each in rows.items()}
@@ -52,11 +52,11 @@ def test_what_is_known_is_summed_up_without_reading_it(
         known.end(summarize(tmp_path, known, stretches))
     assert known.summary == read.summary
     assert known.summary.hits == 2_000
-    assert told(known)["tp-1"][:2] == told(read)["tp-1"][:2]
-    assert told(known)["tp-1"][2] is not None
-    assert told(known)["tp-1"][2] == told(read)["tp-1"][2]
-    assert told(known)["tp-2"][:2] == told(read)["tp-2"][:2]
-    assert told(known)["tp-2"][0] == 20
+    assert reported(known)["tp-1"][:2] == reported(read)["tp-1"][:2]
+    assert reported(known)["tp-1"][2] is not None
+    assert reported(known)["tp-1"][2] == reported(read)["tp-1"][2]
+    assert reported(known)["tp-2"][:2] == reported(read)["tp-2"][:2]
+    assert reported(known)["tp-2"][0] == 20
 
 
 def _unwanted(text: bytes) -> HitBlock:

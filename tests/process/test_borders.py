@@ -47,14 +47,14 @@ def fails() -> Any:
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="there are no alarms")
 @pytest.mark.parametrize("kind", HANDLERS)
 def test_what_a_signal_handler_raises_passes(kind: str) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     before = signal.signal(signal.SIGALRM, HANDLERS[kind]())
     try:
         with pytest.raises(Late):
-            contained("work", lambda: signal.raise_signal(signal.SIGALRM), told.append, None)
+            contained("work", lambda: signal.raise_signal(signal.SIGALRM), reported.append, None)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert told == []
+    assert reported == []
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def fails_to_report(_message: str) -> None:
 
 
 def test_a_failure_is_reported_with_its_place_and_something_else_stands_for_the_result() -> None:
-    told: list[str] = []
-    assert contained("the work", fails, told.append, "instead") == "instead"
-    (message,) = told
+    reported: list[str] = []
+    assert contained("the work", fails, reported.append, "instead") == "instead"
+    (message,) = reported
     line = fails.__code__.co_firstlineno + 1
     expected = f"pytest-cideldill: the work failed: ValueError: ours at test_borders.py:{line}"
     assert message == expected
@@ -90,9 +90,9 @@ def test_a_failure_with_odd_arguments_runs_no_code_of_theirs() -> None:
     def work() -> None:
         raise ValueError(Odd())
 
-    told: list[str] = []
-    contained("work", work, told.append, None)
-    assert "work failed: ValueError at" in told[0]
+    reported: list[str] = []
+    contained("work", work, reported.append, None)
+    assert "work failed: ValueError at" in reported[0]
 
 
 def test_all_steps_are_taken_whatever_fails() -> None:
@@ -125,7 +125,7 @@ def test_a_failure_that_did_not_come_by_a_signal_does_not_pass() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes can't fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_meets_no_failure_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     wanted = [True]
 
     def once() -> None:
@@ -134,13 +134,13 @@ def test_a_fork_meets_no_failure_of_ours(monkeypatch: pytest.MonkeyPatch) -> Non
 
     unraisable: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
-    at_fork(told.append, before=once, after_in_parent=once, after_in_child=once)
+    at_fork(reported.append, before=once, after_in_parent=once, after_in_child=once)
     if not (child := os.fork()):
         os._exit(len(unraisable))
     _, status = os.waitpid(child, 0)
     wanted.clear()
     assert (status, unraisable) == (0, [])
-    assert [each.partition(")")[0] for each in told] == [
+    assert [each.partition(")")[0] for each in reported] == [
         "pytest-cideldill: a fork (before",
         "pytest-cideldill: a fork (after_in_parent",
     ]

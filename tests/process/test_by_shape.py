@@ -17,10 +17,21 @@ _BEHIND = re.compile(r"\(\?<=[^)]*\)")
 
 _OFTEN_FILTERED: Any = {"suppress_health_check": [HealthCheck.filter_too_much]}
 
-ALL = {f"{label}: {pattern}": pattern for label, each in SHAPES.items() for pattern in each}
+SLOW = ("jwt", "pem", "url")
+"""Labels of shapes that take long to make up."""
+
+ALL = [
+    pytest.param(
+        pattern,
+        marks=[pytest.mark.full] if label in SLOW else [],
+        id=f"{label}: {pattern}",
+    )
+    for label, patterns in SHAPES.items()
+    for pattern in patterns
+]
 
 
-@pytest.mark.parametrize("pattern", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("pattern", ALL)
 def test_a_text_with_a_secret_is_never_plain(pattern: str) -> None:
     redactor = Redactor(environ={})
     found = 0

@@ -79,7 +79,7 @@ def test_the_files_are_user_code_without_hidden_folders_and_those_of_builds(
         assert not project.is_user(str(tmp_path / file))
 
 
-def test_further_files_and_folders_are_told_absolutely(tmp_path: Path, write: Write) -> None:
+def test_further_files_and_folders_are_shown_absolutely(tmp_path: Path, write: Write) -> None:
     """The ini option `cideldill_user_paths`; named as if each were a project."""
     write("project/shop/cart.py", "libs/cargo/__init__.py", "libs/cargo/rates.py")
     write("tools/one.py", "tools/two.py")
@@ -291,18 +291,18 @@ def rows(functions: tuple[FunctionInfo, ...]) -> set[Row]:
 
 def compiled(path: Path) -> set[Row]:
     """What CPython's compiler says, without those that stand back behind another."""
-    told = source_map(str(path), path.name).functions()
+    reported = source_map(str(path), path.name).functions()
     text = path.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def is_second(line: int) -> bool:
         above = takewhile(lambda each: each.strip().startswith("@"), text[line - 2 :: -1])
         return any(word in each for each in above for word in (".setter", ".deleter", "overload"))
 
-    plain = {each.qualname for each in told if not is_second(each.line)}
-    return rows(tuple(e for e in told if e.qualname not in plain or not is_second(e.line)))
+    plain = {each.qualname for each in reported if not is_second(each.line)}
+    return rows(tuple(e for e in reported if e.qualname not in plain or not is_second(e.line)))
 
 
-def test_functions_are_told_as_the_compiler_makes_them(tmp_path: Path) -> None:
+def test_functions_are_shown_as_the_compiler_makes_them(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP, encoding="utf-8")
     (contents,) = scan(str(tmp_path)).contents.values()
     assert contents.problem is None
@@ -322,7 +322,7 @@ PACKAGES = ("concurrent", "ctypes", "email", "http", "importlib", "logging", "un
 @pytest.mark.parametrize(
     "package", ["json", "asyncio", *(pytest.param(each, marks=full) for each in PACKAGES)]
 )
-def test_the_standard_library_is_told_as_the_compiler_makes_it(package: str) -> None:
+def test_the_standard_library_is_shown_as_the_compiler_makes_it(package: str) -> None:
     """But for code that is never reached, which the compiler leaves out."""
     root = Path(os.__file__).parent / package
     if not root.exists():
@@ -333,9 +333,9 @@ def test_the_standard_library_is_told_as_the_compiler_makes_it(package: str) -> 
         differing = 0
         for file in result.contents:
             expected = compiled(root / file)
-            told = rows(result.contents[file].functions)
-            assert {each[0] for each in expected} <= {each[0] for each in told}, file
-            differing += told != expected
+            reported = rows(result.contents[file].functions)
+            assert {each[0] for each in expected} <= {each[0] for each in reported}, file
+            differing += reported != expected
     assert result.contents
     assert differing <= len(result.contents) / 50
 
@@ -391,7 +391,7 @@ def test_files_that_machines_made_are_not_parsed(
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read all")
-def test_what_may_not_be_read_is_told(tmp_path: Path, write: Write) -> None:
+def test_what_may_not_be_read_is_reported(tmp_path: Path, write: Write) -> None:
     write("secret.py", "closed/x.py")
     (tmp_path / "secret.py").chmod(0)
     (tmp_path / "closed").chmod(0)
@@ -475,8 +475,10 @@ def test_thousands_of_files_take_seconds_and_a_second_look_next_to_nothing(
     write(*(f"part{n % 40}/m{n}.py" for n in range(2_000)), text=text)
     request = {"op": "catalog", "root": str(tmp_path), "seconds": 30}
     command = [sys.executable, "-P", "-m", "pytest_cideldill.sourcecode.helper"]
-    told = json.dumps(request).encode()
-    reply = reply_in(subprocess.run(command, input=told, capture_output=True, check=True).stdout)
+    reported = json.dumps(request).encode()
+    reply = reply_in(
+        subprocess.run(command, input=reported, capture_output=True, check=True).stdout
+    )
     assert (len(reply["contents"]), reply["unread"], reply["is_complete"]) == (2_000, 0, True)
     assert sum(len(each["functions"]) for each in reply["contents"].values()) == 40_000
     known = {file: each["stamp"] for file, each in reply["contents"].items()}
@@ -526,13 +528,13 @@ def test_names_that_mean_nothing_have_close_ones(text: str, close: list[str]) ->
     assert close_names(parse_function_name(text), KNOWN) == close
 
 
-def test_of_very_many_close_names_three_are_told() -> None:
+def test_of_very_many_close_names_three_are_reported() -> None:
     known = [f"m{number}.C.__init__" for number in range(5_000)]
     assert close_names(parse_function_name("m7.D.__init__"), known)[0] == "m7.C.__init__"
     assert len(close_names(parse_function_name("nowhere.__init__"), known)) == 3
 
 
-def test_the_helper_tells_the_catalog(tmp_path: Path, write: Write) -> None:
+def test_the_helper_reports_the_catalog(tmp_path: Path, write: Write) -> None:
     write("shop/cart.py", text="def total(tax=0): pass\n")
     request: dict[str, Any] = {"op": "catalog", "root": str(tmp_path)}
     reply = answer(request)

@@ -156,7 +156,7 @@ def test_what_can_be_done_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("make", [LockBell, SocketBell])
-def test_whoever_waits_is_woken(make: Any) -> None:
+def test_a_waiting_thread_is_woken(make: Any) -> None:
     bell = make()
     assert bell.wait(0.0) == (False, set(), set())
     bell.ring(urgent=False)

@@ -48,22 +48,23 @@ def caught(work: Callable[[], object]) -> BaseException:
         lambda: next(iter(())),
     ],
 )
-def test_what_python_raises_is_told_as_python_tells_it(work: Callable[[], object]) -> None:
+def test_what_python_raises_is_shown_as_python_shows_it(work: Callable[[], object]) -> None:
     error = caught(work)
     assert shown(error) == str(error)
 
 
-def test_every_exception_of_the_standard_library_is_told_as_str_does() -> None:
+@pytest.mark.full
+def test_every_exception_of_the_standard_library_is_shown_as_str_does() -> None:
     program = [sys.executable, "-m", "tests.process.all_exceptions"]
-    told = json.loads(subprocess.run(program, capture_output=True, cwd=ROOT, check=True).stdout)
-    assert len(told["made"]) > 250
+    reported = json.loads(subprocess.run(program, capture_output=True, cwd=ROOT, check=True).stdout)
+    assert len(reported["made"]) > 250
     # What a failed example is told by is the `repr` of the doctest, which runs for pytest alone.
     of_doctest = ("doctest.DocTestFailure", "doctest.UnexpectedException")
-    wrong = {name: texts for name, texts in told["wrong"].items() if of_doctest[0] not in name}
+    wrong = {name: texts for name, texts in reported["wrong"].items() if of_doctest[0] not in name}
     assert not {name: texts for name, texts in wrong.items() if of_doctest[1] not in name}
 
 
-class Told(Exception):
+class Reported(Exception):
     def __init__(self, code: int) -> None:
         super().__init__("args")
         self.code = code
@@ -74,26 +75,26 @@ class Told(Exception):
 
 class Text(str):
     __slots__ = ()
-    __str__ = __repr__ = Told.__str__
+    __str__ = __repr__ = Reported.__str__
 
 
-def test_a_text_that_the_program_makes_is_told_by_its_fields_and_how_to_ask() -> None:
-    assert shown(Told(7)) == f"args, code=7 ({ASK})"
-    long = Told(7)
+def test_a_text_that_the_program_makes_is_reported_by_its_fields_and_how_to_ask() -> None:
+    assert shown(Reported(7)) == f"args, code=7 ({ASK})"
+    long = Reported(7)
     long.args = ("x" * 10_000,)
     assert shown(long) == f"{'x' * 500} ({ASK})"
 
 
 def test_no_code_of_what_an_exception_holds_runs() -> None:
     class Odd:
-        __str__ = __repr__ = Told.__str__
+        __str__ = __repr__ = Reported.__str__
 
     odd: Any = Odd()
     text = Text("it")
     for error in (
         ValueError(odd),
         ValueError(odd, text),
-        ValueError(Told(1)),
+        ValueError(Reported(1)),
         KeyError(text),
         OSError(odd, text, odd),
         ImportError(text),
@@ -104,11 +105,11 @@ def test_no_code_of_what_an_exception_holds_runs() -> None:
         subprocess.TimeoutExpired(odd, odd),
     ):
         assert shown(error)
-    assert shown(ValueError(Told(1))).startswith("Told(")
+    assert shown(ValueError(Reported(1))).startswith("Reported(")
 
 
 def test_a_class_that_only_looks_like_one_of_the_standard_library_is_none() -> None:
-    fake = type("CalledProcessError", (Exception,), {"__str__": Told.__str__})
+    fake = type("CalledProcessError", (Exception,), {"__str__": Reported.__str__})
     fake.__module__ = "subprocess"
     assert shown(fake("x")) == f"x ({ASK})"
 

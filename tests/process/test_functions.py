@@ -31,6 +31,8 @@ from tests.process.tills import (
     prices_in_turn,
 )
 
+full = pytest.mark.full
+
 TILLS = "tests.process.tills"
 
 
@@ -91,6 +93,7 @@ def test_a_raise_comes_out_of_the_call_at_the_caller(process: Debuggee) -> None:
         running.result()
 
 
+@pytest.mark.full
 def test_modified_arguments_are_what_the_function_gets(process: Debuggee) -> None:
     """See `test_actions` for every kind of parameter."""
     process.add(f"{TILLS}:price_of")
@@ -115,6 +118,7 @@ def test_a_parameter_assigned_in_the_frame_reaches_the_call(process: Debuggee) -
     assert running.result() == 20 + 6
 
 
+@pytest.mark.full
 def test_an_assigned_parameter_and_modified_arguments_go_together(process: Debuggee) -> None:
     """What is omitted stays as the frame holds it."""
     process.add(f"{TILLS}:price_of")
@@ -125,7 +129,7 @@ def test_an_assigned_parameter_and_modified_arguments_go_together(process: Debug
     assert running.result() == 15
 
 
-@pytest.mark.parametrize("index", [-1, 99])
+@pytest.mark.parametrize("index", [-1, pytest.param(99, marks=full)])
 def test_a_frame_that_is_not_there_is_refused(process: Debuggee, index: int) -> None:
     """`invalid_frame`; the pause goes on."""
     process.add(f"{TILLS}:price_of")
@@ -170,6 +174,7 @@ def test_other_threads_stop_while_one_is_paused(process: Debuggee) -> None:
     assert not process.pauses.are_waiting
 
 
+@pytest.mark.full
 def test_recursion_stops_at_every_level(process: Debuggee) -> None:
     """Each call is a call; skipping the innermost one cuts it short."""
     process.add(f"{TILLS}:factorial")
@@ -200,12 +205,12 @@ def test_the_frames_of_a_pause_are_bounded(process: Debuggee) -> None:
     ("name", "call", "result"),
     [
         ("Till.ring_up", lambda: Till(1).ring_up(2), 3),
-        ("Till.rounded_price", lambda: Till.rounded_price(2.6), 3),
-        ("Till.opened_with", lambda: Till.opened_with(4).sum, 4),
+        pytest.param("Till.rounded_price", lambda: Till.rounded_price(2.6), 3, marks=full),
+        pytest.param("Till.opened_with", lambda: Till.opened_with(4).sum, 4, marks=full),
         ("Till.is_empty_till", lambda: Till(0).is_empty_till, True),
-        ("Till.__init__", lambda: Till(5).sum, 5),
+        pytest.param("Till.__init__", lambda: Till(5).sum, 5, marks=full),
         ("counter.count_up", lambda: COUNT_UP(1) and "counted", "counted"),
-        ("cached_price", lambda: cached_price.__wrapped__(1), 2),
+        pytest.param("cached_price", lambda: cached_price.__wrapped__(1), 2, marks=full),
     ],
 )
 def test_functions_of_every_make_are_intercepted(
@@ -266,12 +271,12 @@ def test_generators_and_coroutines_stop_when_they_are_called(
     ("index", "fake", "result"),
     [
         (0, 7, 7),
-        (0, None, None),
+        pytest.param(0, None, None, marks=full),
         (1, [7, 8], [7, 8]),
-        (1, None, []),
-        (1, {"$eval": "(n for n in (4, 5))"}, [4, 5]),
-        (2, [7, 8], [7, 8]),
-        (2, None, []),
+        pytest.param(1, None, [], marks=full),
+        pytest.param(1, {"$eval": "(n for n in (4, 5))"}, [4, 5], marks=full),
+        pytest.param(2, [7, 8], [7, 8], marks=full),
+        pytest.param(2, None, [], marks=full),
     ],
 )
 def test_a_skipped_generator_yields_the_items_of_a_list(
@@ -297,6 +302,7 @@ def test_an_alarm_at_a_generator_s_pause_comes_out_of_the_call(process: Debuggee
             prices_in_turn()
 
 
+@pytest.mark.full
 def test_a_class_that_is_being_made_is_left_alone(process: Debuggee) -> None:
     """A glob means its methods; its body is a function as well, until it has run."""
 
@@ -315,6 +321,7 @@ def test_a_class_that_is_being_made_is_left_alone(process: Debuggee) -> None:
     assert Made.answer == 42
 
 
+@pytest.mark.full
 def test_a_glob_keeps_no_function_alive(process: Debuggee) -> None:
     """What a closure holds is the program's, and tests look whether it dies."""
     held = Till(1)
@@ -329,6 +336,7 @@ def test_a_glob_keeps_no_function_alive(process: Debuggee) -> None:
     assert alive() is None
 
 
+@full
 def test_a_program_recurses_as_deep_as_without_us(process: Debuggee) -> None:
     """Calls take more frames; the limit is raised meanwhile."""
     limit = sys.getrecursionlimit()
@@ -368,7 +376,7 @@ def test_references_taken_before_are_intercepted_too(process: Debuggee) -> None:
         process.stops(call)
 
 
-def test_what_raised_is_told_with_the_arguments_that_it_began_with(process: Debuggee) -> None:
+def test_what_raised_is_reported_with_the_arguments_that_it_began_with(process: Debuggee) -> None:
     """The arguments of a call are those that it was made with, whatever it does to them."""
 
     def spoil(items: list[int], *, limit: int) -> int:
@@ -384,17 +392,18 @@ def test_what_raised_is_told_with_the_arguments_that_it_began_with(process: Debu
     assert pause["call_data"]["call_id"]
     process.resume(pause["id"], "skip", fake_result=3)
     assert running.result() == 3
-    told = [
+    reported = [
         row
         for event in process.rows.take(process)
         if isinstance(event, Recorded)
         for row in event.rows
     ]
-    mine = [row for row in told if row["call_id"] == pause["call_data"]["call_id"]]
+    mine = [row for row in reported if row["call_id"] == pause["call_data"]["call_id"]]
     assert [row["status"] for row in mine] == ["exception", "success"]
     assert mine[-1]["altered"] == "result"
 
 
+@pytest.mark.full
 def test_a_function_that_has_the_id_of_one_that_is_gone_is_recorded(process: Debuggee) -> None:
     names: dict[str, Any] = {"__name__": __name__}
     codes = []

@@ -113,7 +113,7 @@ def test_jobs_run_on_the_parked_thread_one_after_the_other() -> None:
     running.result()
 
 
-def test_of_two_who_resume_at_once_one_wins_and_the_other_is_told() -> None:
+def test_of_two_who_resume_at_once_one_wins_and_the_other_is_refused() -> None:
     """`breakpoint_continue`: the other gets `pause_not_found`, in any interleaving."""
     for _ in range(50):
         parking = Parking()
@@ -162,11 +162,11 @@ def test_a_lease_that_ends_lets_the_thread_go_on() -> None:
 def test_every_touch_renews_the_lease() -> None:
     """Renewed by every call that touches the pause."""
     parking = Parking(lease_s=600)
-    told: SimpleQueue[float] = SimpleQueue()
+    reported: SimpleQueue[float] = SimpleQueue()
     running = parking.park()
     for _ in range(3):
-        parking.submit(lambda pause: told.put(pause.report["lease_expires_at"]))
-    ends = [told.get(timeout=DEADLINE_S) for _ in range(3)]
+        parking.submit(lambda pause: reported.put(pause.report["lease_expires_at"]))
+    ends = [reported.get(timeout=DEADLINE_S) for _ in range(3)]
     assert ends == sorted(set(ends))
     parking.submit(go_on(Resolution()))
     running.result()
@@ -273,19 +273,22 @@ def parks_until_interrupted(parking):
         # While it waits, or just before: the thread strikes when the stop was told.
         "parks_until_interrupted(Struck(lambda _: threading.Thread(target=strike).start()))",
         # While a job runs, with others behind it.
-        """
-        def stopped(_):
-            parking.submit(lambda _: strike())
-            parking.submit(go_on(Resolution("skip")))
-            parking.submit(go_on(Resolution("raise")))
-        parking = Struck(stopped)
-        parks_until_interrupted(parking)
-        assert parking.rejected.qsize() == 2
-        """,
-        # While the stop is being told.
-        "parks_until_interrupted(Struck(lambda _: strike()))",
+        pytest.param(
+            """
+            def stopped(_):
+                parking.submit(lambda _: strike())
+                parking.submit(go_on(Resolution("skip")))
+                parking.submit(go_on(Resolution("raise")))
+            parking = Struck(stopped)
+            parks_until_interrupted(parking)
+            assert parking.rejected.qsize() == 2
+            """,
+            marks=pytest.mark.full,
+        ),
+        # While the stop is being reported.
+        pytest.param("parks_until_interrupted(Struck(lambda _: strike()))", marks=pytest.mark.full),
     ],
-    ids=["waiting", "working", "telling"],
+    ids=["waiting", "working", "reporting"],
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="needs pthread_kill")
 def test_ctrl_c_passes_through_and_closes_the_pause(script: str) -> None:

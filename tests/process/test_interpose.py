@@ -406,7 +406,7 @@ def test_an_intercepted_function_dies_when_the_program_forgets_it() -> None:
     undo()
 
 
-def test_a_warning_is_told_for_a_place_of_the_program() -> None:
+def test_a_warning_is_reported_for_a_place_of_the_program() -> None:
     """`stacklevel=2` means the caller; our frame in between is none of the program's."""
 
     def deprecated() -> None:

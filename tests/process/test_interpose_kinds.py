@@ -116,7 +116,7 @@ def test_coroutines_go_on_as_without_us(kinds: Calls) -> None:
     assert asyncio.run(main()) == (1, 2, 3, [0, 1, 2])
 
 
-def test_a_coroutine_that_nobody_awaits_is_told_by_its_name(kinds: Calls) -> None:
+def test_a_coroutine_that_nobody_awaits_is_reported_by_its_name(kinds: Calls) -> None:
     with pytest.warns(RuntimeWarning, match="coroutine 'coroutine' was never awaited"):
         inspect.isawaitable(coroutine(1))
 

@@ -113,7 +113,7 @@ def test_an_ordered_dictionary_has_its_own_order() -> None:
         assert list(describe(held)["attributes"]) == ["['c']", "['b']", "['a']"]
 
 
-def test_keys_of_the_program_are_not_hashed_to_tell_their_order() -> None:
+def test_keys_of_the_program_are_not_hashed_to_find_their_order() -> None:
     """Nor to copy them; keys that C code hashes tell it, in tuples as well."""
     hashed = []
 

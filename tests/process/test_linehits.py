@@ -106,10 +106,10 @@ class Lab:
 
     @property
     def messages(self) -> list[str]:
-        return [self.kept.told(row)["message"] for row in self.rows]
+        return [self.kept.reported(row)["message"] for row in self.rows]
 
     def rows_of(self, id: str) -> list[tuple[Any, ...]]:
-        return [row for row in self.rows if self.kept.told(row)["breakpoint_id"] == id]
+        return [row for row in self.rows if self.kept.reported(row)["breakpoint_id"] == id]
 
     def is_armed(self, code: CodeType) -> bool:
         """Whether events of the code reach anybody."""
@@ -156,7 +156,7 @@ def check_a_message_is_rendered_before_the_line_runs() -> None:
     with lab() as place:
         probe = place.want(TOTAL, "body", message="{result} {number!r:>3} {rate + 1} {nope}")
         assert total([3, 4]) == 7
-        row = place.kept.told(place.rows[0])
+        row = place.kept.reported(place.rows[0])
     assert place.messages == ["0   3 2 <error: NameError>", "3   4 2 <error: NameError>"]
     assert row["nodeid"] == "test_it.py::test"
     assert row["location"]["line"] == probe.spec.line
@@ -175,12 +175,12 @@ def check_count_condition_multiple_limit_in_this_order() -> None:
             place.want(TOTAL, "body", "e", message="{number}", multiple=4, max_notifications=2),
         ]
         total(list(range(1, 16)))
-        told = {probe.spec.id: probe.sent for probe in probes}
-        assert told == {"a": 8, "b": 3, "c": 2, "d": 1, "e": 2}
+        reported = {probe.spec.id: probe.sent for probe in probes}
+        assert reported == {"a": 8, "b": 3, "c": 2, "d": 1, "e": 2}
         # What its limit has switched off counts no further.
         passes = {probe.spec.id: probe.passes.value for probe in probes}
         assert passes == {"a": 15, "b": 15, "c": 3, "d": 3, "e": 8}
-    by_probe = {id: [row[-1] for row in place.rows_of(id)] for id in told}
+    by_probe = {id: [row[-1] for row in place.rows_of(id)] for id in reported}
     assert by_probe["b"] == ["3", "9", "15"]
     assert by_probe["c"] == ["1", "3"]
     assert by_probe["d"] == ["3"]
@@ -221,7 +221,7 @@ def check_a_stop_may_raise() -> None:
             total([])
 
 
-def check_a_condition_that_raises_is_told_once() -> None:
+def check_a_condition_that_raises_is_reported_once() -> None:
     with lab() as place:
         probe = place.want(TOTAL, "body", "tp-1", condition="1 / (number - 2)", message="{number}")
         other = place.want(TOTAL, "body", "bp-2", condition="{}[str(number)]")
@@ -238,7 +238,7 @@ def check_a_condition_that_raises_is_told_once() -> None:
     assert counts[1]["last_condition_error"] == "KeyError: 2"
 
 
-def check_what_a_condition_raised_is_told_without_secrets() -> None:
+def check_what_a_condition_raised_is_reported_without_secrets() -> None:
     with lab() as place:
         secret = "ghp_" + "a1B2" * 9
         probe = place.want(TOTAL, "body", condition=f"{{}}['{secret}' * 50]", message="x")
@@ -299,7 +299,7 @@ def check_enabling_begins_a_new_count_of_messages() -> None:
     assert place.messages == ["1", "2", "5", "6"]
 
 
-def check_what_tells_every_pass_begins_a_new_count_as_well() -> None:
+def check_what_reports_every_pass_begins_a_new_count_as_well() -> None:
     with lab() as place:
         probe = place.want(TOTAL, "body", message="{number}")
         assert not probe.is_hit
@@ -335,19 +335,19 @@ def check_what_is_done_is_disarmed() -> None:
         assert probe.sent == 1
 
 
-def check_passes_are_told_when_they_changed() -> None:
+def check_passes_are_reported_when_they_changed() -> None:
     with lab() as place:
         place.want(TOTAL, "before", message="{nothing}")
         assert place.lines.passes(at_once=True) == []
         total([])
-        (told,) = place.lines.passes(at_once=True)
-        assert isinstance(told, LinesPassed)
-        assert told.passes["tp-1"]["passes"] == 1
+        (reported,) = place.lines.passes(at_once=True)
+        assert isinstance(reported, LinesPassed)
+        assert reported.passes["tp-1"]["passes"] == 1
         total([])
         assert place.lines.passes() == []  # a moment ago they were told
         place.lines.report_passes_now()
-        (told,) = place.lines.passes()
-        assert told.passes["tp-1"]["passes"] == 2  # type: ignore[union-attr]
+        (reported,) = place.lines.passes()
+        assert reported.passes["tp-1"]["passes"] == 2  # type: ignore[union-attr]
         assert place.lines.passes(at_once=True) == []
 
 
@@ -417,14 +417,14 @@ def check_threads_count_exactly() -> None:
         assert 100 <= few.passes.value < 100 + 8
         assert 7_000 <= some.passes.value < 80_000
         assert [probe.sent for probe in probes] == [1_600, 1_000, 100, 80]
-    told = {id: sorted(row[4] for row in place.rows_of(id)) for id in "abcd"}
-    assert told["a"] == list(range(50, 80_001, 50))
-    assert len(set(told["b"])) == 1_000
-    assert all(number % 7 == 0 for number in told["b"])
-    assert (len(told["c"]), len(told["d"])) == (100, 80)
+    reported = {id: sorted(row[4] for row in place.rows_of(id)) for id in "abcd"}
+    assert reported["a"] == list(range(50, 80_001, 50))
+    assert len(set(reported["b"])) == 1_000
+    assert all(number % 7 == 0 for number in reported["b"])
+    assert (len(reported["c"]), len(reported["d"])) == (100, 80)
 
 
-def check_threads_tell_the_first_failure_of_a_condition_once() -> None:
+def check_threads_report_the_first_failure_of_a_condition_once() -> None:
     with lab() as place, switching():
         probe = place.want(BUSY, "busy", condition="nothing", message="x")
         together(8, lambda _: busy(300))
@@ -774,9 +774,9 @@ def check_other_code_loses_nothing_when_a_probe_comes_and_goes() -> None:
         working = Working(2, lambda: (work(), other()))
         try:
             for _ in range(8):
-                told = {"message": "{0}", "multiple": 10**9}
-                toggled = place.want(code_of(other), "toggled", "tp-b", **told)
-                place.want(code_of(work), "counted", "tp-c", **told)
+                reported = {"message": "{0}", "multiple": 10**9}
+                toggled = place.want(code_of(other), "toggled", "tp-b", **reported)
+                place.want(code_of(work), "counted", "tp-c", **reported)
                 place.enable(toggled, enabled=False)
                 place.lines.remove("tp-c")
                 place.lines.remove("tp-b")

@@ -209,16 +209,16 @@ def test_a_line_without_code_is_refused_with_the_nearest_that_has(
     expected = line_of(nearest)
     assert shop.nearest(line) == expected
     if line != expected:
-        with pytest.raises(InvalidLine, match=f"use line {expected}") as told:
+        with pytest.raises(InvalidLine, match=f"use line {expected}") as reported:
             shop.code_for_line(line)
-        assert (told.value.line, told.value.nearest) == (line, expected)
+        assert (reported.value.line, reported.value.nearest) == (line, expected)
 
 
 def test_a_file_without_code_has_no_nearest_line() -> None:
     for text in ("# only a comment\n", '"""Only a docstring."""\n'):
-        with pytest.raises(InvalidLine, match="none at all") as told:
+        with pytest.raises(InvalidLine, match="none at all") as reported:
             SourceMap.from_source(text, "x.py").code_for_line(1)
-        assert told.value.nearest is None
+        assert reported.value.nearest is None
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_a_column_selects_the_innermost_code_object_that_has_it(
     assert place.key.qualname == qualname
 
 
-def test_lambdas_of_one_line_are_told_apart_in_another_compilation(shop: SourceMap) -> None:
+def test_lambdas_of_one_line_are_distinguished_in_another_compilation(shop: SourceMap) -> None:
     source = "f = (lambda: 1), (lambda: 2), (lambda: {'a', 'b'}.pop()), [(lambda: 1)]\n"
     source_map = SourceMap.from_source(source, "x.py")
     keys = [source_map.code_for_line(1, each.column).key for each in source_map.candidates(1)[1:]]
@@ -305,21 +305,23 @@ def test_lambdas_of_one_line_are_told_apart_in_another_compilation(shop: SourceM
 
 @pytest.mark.parametrize("column", [0, -1, 200])
 def test_a_column_without_code_is_refused_with_candidates(shop: SourceMap, column: int) -> None:
-    with pytest.raises(InvalidColumn, match=r"use one of 9 \(Cart\.total\), 22") as told:
+    with pytest.raises(InvalidColumn, match=r"use one of 9 \(Cart\.total\), 22") as reported:
         shop.code_for_line(line_of("def inner"), column)
-    assert told.value.candidates == (
+    assert reported.value.candidates == (
         Candidate(9, "Cart.total"),
         Candidate(22, "Cart.total.<locals>.inner"),
     )
 
 
 def test_the_indentation_is_no_column_of_the_line(shop: SourceMap) -> None:
-    with pytest.raises(InvalidColumn) as told:
+    with pytest.raises(InvalidColumn) as reported:
         shop.code_for_line(line_of("return function"), 1)
-    assert told.value.candidates == (Candidate(5, "twice"),)
+    assert reported.value.candidates == (Candidate(5, "twice"),)
 
 
-def test_the_columns_of_lambdas_that_are_one_constant_object_are_all_told(shop: SourceMap) -> None:
+def test_the_columns_of_lambdas_that_are_one_constant_object_are_all_reported(
+    shop: SourceMap,
+) -> None:
     columns = [each.column for each in shop.candidates(line_of("pair ="))]
     expected = [1, *(column_of("pair =", "lambda", count) for count in (1, 2, 3, 4))]
     assert columns == expected
@@ -376,8 +378,8 @@ def outer():
     inner = lambda: 3
 """
     source_map = SourceMap.from_source(text, "x.py")
-    told = [(each.qualname, each.line, each.kind) for each in source_map.functions()]
-    assert told == [
+    reported = [(each.qualname, each.line, each.kind) for each in source_map.functions()]
+    assert reported == [
         ("named", 2, "function"),
         ("A.kept", 5, "method"),
         ("A.width", 7, "property"),
@@ -390,16 +392,16 @@ def outer():
 
 
 def test_an_unknown_function_is_refused_with_similar_ones(shop: SourceMap) -> None:
-    with pytest.raises(FunctionNotFound, match=r"it has Cart\.total") as told:
+    with pytest.raises(FunctionNotFound, match=r"it has Cart\.total") as reported:
         shop.function_places("Cart.totals")
-    assert "guarded" in told.value.known
+    assert "guarded" in reported.value.known
     with pytest.raises(FunctionNotFound, match="none at all"):
         SourceMap.from_source("x = 1\n", "x.py").function_places("f")
 
 
 def test_the_functions_of_a_file_are_described_without_importing_it(shop: SourceMap) -> None:
-    told = [(each.qualname, each.signature_text, each.kind) for each in shop.functions()]
-    assert told == [
+    reported = [(each.qualname, each.signature_text, each.kind) for each in shop.functions()]
+    assert reported == [
         ("twice", "(function)", "function"),
         ("Cart.total", "(self, tax=0)", "method"),
         ("Cart.total.<locals>.inner", "()", "function"),
@@ -416,7 +418,7 @@ def test_the_functions_of_a_file_are_described_without_importing_it(shop: Source
     assert shop.functions()[3].line == line_of("def empty")
 
 
-def test_a_signature_tells_every_kind_of_parameter_without_annotations() -> None:
+def test_a_signature_reports_every_kind_of_parameter_without_annotations() -> None:
     text = (
         "def f(a, /, b: int, c=[1, 2], *args: str, d, e: int = 3, **rest) -> None: 1\n"
         "def g(*, k): 1\n"
@@ -435,9 +437,9 @@ def test_a_signature_tells_every_kind_of_parameter_without_annotations() -> None
     ids=lambda value: str(value)[:8],
 )  # fmt: skip
 def test_malformed_source_is_refused_with_its_line(text: str, line: int | None) -> None:
-    with pytest.raises(InvalidSource, match=r"x\.py.* can't be compiled: .") as told:
+    with pytest.raises(InvalidSource, match=r"x\.py.* can't be compiled: .") as reported:
         SourceMap.from_source(text, "x.py")
-    assert told.value.line == line or line is None
+    assert reported.value.line == line or line is None
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -493,7 +495,7 @@ def test_the_helper_answers_without_running_what_it_reads(tmp_path: Path) -> Non
     assert ask({"op": "lines", "file": "shop.py"}, tmp_path) == {"lines": [2, 3]}
 
 
-def test_the_helper_tells_what_is_wrong_with_a_request() -> None:
+def test_the_helper_reports_what_is_wrong_with_a_request() -> None:
     assert ask("no json")["error"] == "invalid_request"
 
 

@@ -20,19 +20,19 @@ from tests.process.contexts import made_context
 from tests.process.kept_rows import KeptRows
 
 
-def tell(row: Row) -> dict[str, Any]:
+def report(row: Row) -> dict[str, Any]:
     return {"type": "call", "ts": row[1]}
 
 
 def row(number: int) -> Row:
-    return (tell, float(number))
+    return (report, float(number))
 
 
-def told(events: list[Event]) -> list[dict[str, Any]]:
+def reported(events: list[Event]) -> list[dict[str, Any]]:
     return [call for each in events if isinstance(each, Recorded) for call in each.rows]
 
 
-def test_rows_are_told_by_who_made_them() -> None:
+def test_rows_are_reported_by_who_made_them() -> None:
     """Nothing here knows what they hold."""
     log = RowLog(lambda: None)
     log.add(row(1))
@@ -46,7 +46,7 @@ def test_only_the_first_row_of_a_batch_nudges() -> None:
     for number in range(5):
         log.add(row(number))
     assert len(nudges) == 1
-    assert len(told(list(log.take(log)))) == 5
+    assert len(reported(list(log.take(log)))) == 5
     assert list(log.take(log)) == []
     log.add(row(5))
     assert len(nudges) == 2
@@ -60,7 +60,7 @@ def test_rows_leave_in_order_in_bounded_batches(monkeypatch: pytest.MonkeyPatch)
         log.add(row(number))
     events = list(log.take(log))
     assert [len(event.rows) for event in events if isinstance(event, Recorded)] == [4, 4, 2]
-    assert [call["ts"] for call in told(events)] == list(map(float, range(10)))
+    assert [call["ts"] for call in reported(events)] == list(map(float, range(10)))
 
 
 def test_beyond_the_cap_the_oldest_rows_are_dropped_and_counted(
@@ -72,17 +72,17 @@ def test_beyond_the_cap_the_oldest_rows_are_dropped_and_counted(
     for number in range(5):
         log.add(row(number))
     events = list(log.take(log))
-    assert [call["ts"] for call in told(events)] == [2.0, 3.0, 4.0]
+    assert [call["ts"] for call in reported(events)] == [2.0, 3.0, 4.0]
     assert [each for each in events if isinstance(each, Warned)] == [
         Warned("recorded calls were dropped: too many at once; debug_state counts them")
     ]
     for number in range(5):
         log.add(row(number))
     (recorded,) = log.take(log)
-    assert told([recorded])[0]["dropped"] == 2
+    assert reported([recorded])[0]["dropped"] == 2
 
 
-def test_what_is_dropped_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_dropped_is_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that another row tells of is missing in the log, and has a record all the same."""
     monkeypatch.setattr(log_module, "MAX_WAITING", 1)
     losses: list[Loss] = ["hit", "record", "call", "record"]
@@ -111,8 +111,11 @@ def test_before_an_item_that_is_late_few_rows_are_left(monkeypatch: pytest.Monke
             log.mark(item)
         log.add(row(number))
     _warned, first = log.take(item, is_late=True)
-    assert [(call["ts"], call.get("dropped")) for call in told([first])] == [(3.0, 3), (4.0, None)]
-    assert [call["ts"] for call in told(list(log.take(log)))] == [5.0, 6.0, 7.0]
+    assert [(call["ts"], call.get("dropped")) for call in reported([first])] == [
+        (3.0, 3),
+        (4.0, None),
+    ]
+    assert [call["ts"] for call in reported(list(log.take(log)))] == [5.0, 6.0, 7.0]
 
 
 def test_what_finds_no_room_is_taken_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,11 +129,11 @@ def test_what_finds_no_room_is_taken_later(monkeypatch: pytest.MonkeyPatch) -> N
     log.mark(item)
     log.add(row(4))
     for expected in ([0.0, 1.0], [2.0, 3.0], []):
-        assert [call["ts"] for call in told(list(log.take(item)))] == expected
-    assert [call["ts"] for call in told(list(log.take()))] == [4.0]
+        assert [call["ts"] for call in reported(list(log.take(item)))] == expected
+    assert [call["ts"] for call in reported(list(log.take()))] == [4.0]
 
 
-def test_a_call_is_lost_when_no_other_row_tells_it() -> None:
+def test_a_call_is_lost_when_no_other_row_reports_it() -> None:
     """One that was told as running keeps that record; one that was not told is told again."""
     lens = Lens(Project("/"), Redactor(environ={}))
     rows: list[Row] = []
@@ -138,7 +141,7 @@ def test_a_call_is_lost_when_no_other_row_tells_it() -> None:
     data: dict[str, Any] = {"pretty_args": [], "pretty_kwargs": {}}
     begun = recording.begin("shop.total", data, sys._getframe())
     recording.log_running()
-    ended = (tell, begun, "success")
+    ended = (report, begun, "success")
     assert recording.loses(ended) == "call"
     assert recording.loses(rows[0]) == "call"
     assert recording.loses(ended) == "record"
@@ -146,7 +149,7 @@ def test_a_call_is_lost_when_no_other_row_tells_it() -> None:
     assert rows[0] == rows[1]
     recording.amend(begun, "result", 1, None)
     assert recording.loses(ended) == "call"
-    assert recording.loses((tell, 1.5, "t::x")) == "hit"
+    assert recording.loses((report, 1.5, "t::x")) == "hit"
 
 
 def test_taking_ends_although_rows_keep_coming() -> None:
@@ -155,12 +158,12 @@ def test_taking_ends_although_rows_keep_coming() -> None:
 
     def busy(taken: Row) -> dict[str, Any]:
         log.add((busy, 99.0))
-        return tell(taken)
+        return report(taken)
 
     log.add((busy, 1.0))
     log.add((busy, 2.0))
-    assert [call["ts"] for call in told(list(log.take(log)))] == [1.0, 2.0]
-    assert [call["ts"] for call in told(list(log.take(log)))] == [99.0, 99.0]
+    assert [call["ts"] for call in reported(list(log.take(log)))] == [1.0, 2.0]
+    assert [call["ts"] for call in reported(list(log.take(log)))] == [99.0, 99.0]
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
@@ -179,9 +182,9 @@ def test_what_is_before_a_mark_leaves_before_its_item(
         else:
             log.add(row(each))
     for name in ("a", "b", "c", "d", "e"):
-        left += [int(each["ts"]) for each in told(list(log.take(items[name])))]
+        left += [int(each["ts"]) for each in reported(list(log.take(items[name])))]
         left.append(name)
-    left += [int(each["ts"]) for each in told(list(log.take()))]
+    left += [int(each["ts"]) for each in reported(list(log.take()))]
     assert left == script
 
 
@@ -191,13 +194,13 @@ def test_without_an_item_the_rows_before_any_mark_are_taken() -> None:
         log.add(row(number))
     log.mark(item)
     log.add(row(3))
-    assert [each["ts"] for each in told(list(log.take()))] == [0, 1, 2]
+    assert [each["ts"] for each in reported(list(log.take()))] == [0, 1, 2]
     assert list(log.take()) == []
     assert list(log.take(item)) == []
-    assert [each["ts"] for each in told(list(log.take()))] == [3]
+    assert [each["ts"] for each in reported(list(log.take()))] == [3]
 
 
-def test_what_tells_the_same_has_one_number() -> None:
+def test_what_reports_the_same_has_one_number() -> None:
     """Code that is watched again and again leaves nothing behind; rows told before stay told."""
     log = RowLog(lambda: None)
 
@@ -210,7 +213,7 @@ def test_what_tells_the_same_has_one_number() -> None:
     failed = log.number(hit_format("tp-1", condition_error=True))
     assert failed != number
     log.add((failed, 1.0, "t::x", 7, 1, "told"))
-    (hit,) = told(list(log.take()))
+    (hit,) = reported(list(log.take()))
     assert (hit["breakpoint_id"], hit["condition_error"]) == ("tp-1", True)
 
 
@@ -231,7 +234,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.naps.append(seconds)
 
-    def tell(self, batches: Iterable[Batch | Event], took: float) -> None:
+    def report(self, batches: Iterable[Batch | Event], took: float) -> None:
         """Make something of batches, each of which takes so long."""
         for _ in batches:
             self.moment += took
@@ -254,7 +257,7 @@ def test_calls_wait_when_those_before_them_would_take_long(fake: Clock) -> None:
     """Else a stop or an outcome would wait for many seconds behind few rows, and lose them."""
     log = RowLog(lambda: None)
     fill(log, 30)
-    fake.tell(log.batches(), 0.15)
+    fake.report(log.batches(), 0.15)
     assert fake.naps == []
     fill(log, 3)
     assert fake.naps == [log_module.STEP_S] * 3
@@ -264,10 +267,10 @@ def test_the_time_between_batches_counts(fake: Clock) -> None:
     """The interpreter's lock may be missing when they are sent, too."""
     log = RowLog(lambda: None)
     fill(log, 30)
-    fake.tell(log.batches(), 0.01)
+    fake.report(log.batches(), 0.01)
     fill(log, 1)
     fake.moment += 0.2
-    fake.tell(log.batches(), 0.01)
+    fake.report(log.batches(), 0.01)
     fill(log, 1)
     assert len(fake.naps) == 1
 
@@ -277,11 +280,11 @@ def test_the_time_in_which_nothing_waits_does_not_count(fake: Clock) -> None:
     item = object()
     fill(log, 10)
     log.mark(item)
-    fake.tell(log.batches(), 0.01)
+    fake.report(log.batches(), 0.01)
     assert list(log.batches(item)) == []
     fake.moment += 10
     fill(log, 30)
-    fake.tell(log.batches(), 0.01)
+    fake.report(log.batches(), 0.01)
     fill(log, 1)
     assert fake.naps == []
 
@@ -289,12 +292,12 @@ def test_the_time_in_which_nothing_waits_does_not_count(fake: Clock) -> None:
 def test_calls_wait_until_little_is_left(fake: Clock) -> None:
     log = RowLog(lambda: None)
     fill(log, 100)
-    fake.tell(log.batches(), 0.15)
+    fake.report(log.batches(), 0.15)
     for _ in range(4):
-        fake.tell(log.batches(), 0.01)
+        fake.report(log.batches(), 0.01)
         fill(log, 1)
     assert len(fake.naps) == 4
-    fake.tell(log.batches(log), 0.01)
+    fake.report(log.batches(log), 0.01)
     fill(log, 1)
     assert len(fake.naps) == 4
 
@@ -303,7 +306,7 @@ def test_calls_wait_until_little_is_left(fake: Clock) -> None:
 def test_calls_do_not_wait_for_what_is_soon_done(fake: Clock, waiting: int, took: float) -> None:
     log = RowLog(lambda: None)
     fill(log, waiting)
-    fake.tell(log.batches(), took)
+    fake.report(log.batches(), took)
     fill(log, 5)
     assert fake.naps == []
 
@@ -315,7 +318,7 @@ def test_hits_do_not_wait(fake: Clock) -> None:
     """They may be very many: a tracepoint must not make a loop slow."""
     log = RowLog(lambda: None)
     fill(log, 1000)
-    fake.tell(log.batches(), 0.15)
+    fake.report(log.batches(), 0.15)
     log.add(HIT)
     assert fake.naps == []
 
@@ -324,7 +327,7 @@ def test_hits_are_not_waited_for(fake: Clock) -> None:
     log = RowLog(lambda: None)
     for _ in range(1000):
         log.add(HIT)
-    fake.tell(log.batches(), 0.15)
+    fake.report(log.batches(), 0.15)
     fill(log, 1)
     assert fake.naps == []
 
@@ -333,7 +336,7 @@ def test_calls_do_not_wait_for_nothing(fake: Clock) -> None:
     """A front end that is stopped reads nothing, and the I/O thread may be gone."""
     log = RowLog(lambda: None)
     fill(log, 100)
-    fake.tell(log.batches(), 0.15)
+    fake.report(log.batches(), 0.15)
     fill(log, 1)
     fake.moment += log_module.EASED_S + 0.1
     fill(log, 5)

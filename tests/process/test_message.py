@@ -39,23 +39,23 @@ At = Callable[..., str]
 
 
 @pytest.fixture
-def told() -> Iterator[At]:
-    """`told(template, **locals)`: the message as it leaves the process."""
+def reported() -> Iterator[At]:
+    """`reported(template, **locals)`: the message as it leaves the process."""
     overtime = Overtime(EvaluationGuard())
     kept = KeptRows()
     lens = Lens(Project("."), Redactor(environ={}))
     surroundings = Surroundings(lens, overtime, Position(), kept, _never)
 
-    def tell(template: str, /, **names: Any) -> str:
+    def report(template: str, /, **names: Any) -> str:
         frame = frame_with(names)
         key = key_of(frame.f_code).to_plain()
         spec = AddLine(0, "tp-1", __file__, 1, key, message=template)
         Watcher(LineProbe(spec), frame.f_code, surroundings).passed(frame)
-        message = kept.told(kept.rows.pop())["message"]
+        message = kept.reported(kept.rows.pop())["message"]
         assert isinstance(message, str)
         return message
 
-    yield tell
+    yield report
     overtime.close()
 
 
@@ -231,23 +231,23 @@ NOON = datetime.datetime(2024, 5, 6, 12, 30)
         ([1] * 1_000, f"[{'1, ' * 10}… +990 items]"),
     ],
 )
-def test_a_value_is_shown_as_itself(told: At, value: object, shown: str) -> None:
-    assert told("{value}", value=value) == shown
-    assert told("<{value}>", value=value) == f"<{shown}>"
+def test_a_value_is_shown_as_itself(reported: At, value: object, shown: str) -> None:
+    assert reported("{value}", value=value) == shown
+    assert reported("<{value}>", value=value) == f"<{shown}>"
 
 
-def test_subclasses_of_plain_types_are_not_asked(told: At) -> None:
+def test_subclasses_of_plain_types_are_not_asked(reported: At) -> None:
     """Strings are told as their text."""
-    assert told("{text} {number}", text=Text("text"), number=Number(5)) == "text Number(5)"
+    assert reported("{text} {number}", text=Text("text"), number=Number(5)) == "text Number(5)"
 
 
-def test_an_integer_that_has_no_text_is_measured(told: At) -> None:
+def test_an_integer_that_has_no_text_is_measured(reported: At) -> None:
     """CPython refuses to write more than 4,300 digits."""
     shown = "<int of 16610 bits>"
     names = {"huge": 10**5_000, "own": Number(10**5_000), "text": "t"}
-    assert told("{huge}", **names) == shown
-    assert told("{text} {huge} 5% {own}", **names) == f"t {shown} 5% {shown}"
-    assert told("{[huge]} {huge}", **names) == f"[{shown}] {shown}"
+    assert reported("{huge}", **names) == shown
+    assert reported("{text} {huge} 5% {own}", **names) == f"t {shown} 5% {shown}"
+    assert reported("{[huge]} {huge}", **names) == f"[{shown}] {shown}"
 
 
 HOSTILE: dict[str, Callable[[], Any]] = {
@@ -270,10 +270,10 @@ if sys.version_info >= (3, 12):  # before, a path is made of plain strings
 
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("template", ["{x}", "a {x} b {x}", "{x, 1}", "{x} {x} {number} {text}"])
-def test_plain_fields_run_no_code_of_the_program(told: At, kind: str, template: str) -> None:
+def test_plain_fields_run_no_code_of_the_program(reported: At, kind: str, template: str) -> None:
     value = HOSTILE[kind]()
     Refuses.asked.clear()
-    message = told(template, x=value, number=10**5_000, text="t")
+    message = reported(template, x=value, number=10**5_000, text="t")
     assert "error" not in message
     assert "failed" not in message
     assert Refuses.asked == []
@@ -310,10 +310,10 @@ def test_plain_fields_run_no_code_of_the_program(told: At, kind: str, template: 
     ],
 )
 def test_conversions_and_formats_are_those_of_f_strings(
-    told: At, template: str, shown: str
+    reported: At, template: str, shown: str
 ) -> None:
     names = {"text": 'it\'s "é"', "number": 42, "width": 7, "precision": 2, "fill": "*"}
-    message = told(template, **names, when=NOON, items=[1, "a"])
+    message = reported(template, **names, when=NOON, items=[1, "a"])
     assert message.startswith(shown) if shown.endswith("|") else message == shown
 
 
@@ -347,9 +347,9 @@ def test_conversions_and_formats_are_those_of_f_strings(
         ("{huge:,}", "<error: ValueError>"),
     ],
 )
-def test_what_fails_fails_alone(told: At, template: str, shown: str) -> None:
+def test_what_fails_fails_alone(reported: At, template: str, shown: str) -> None:
     names = {"x": Refuses(), "quits": Refuses(SystemExit), "lies": Lies(), "d": {}, "number": 3}
-    message = told(f"{{number}} {template} {{d}}", **names, huge=10**5_000, text="t", items=[])
+    message = reported(f"{{number}} {template} {{d}}", **names, huge=10**5_000, text="t", items=[])
     assert message == f"3 {shown} {{}}"
 
 
@@ -372,18 +372,18 @@ class Subtle:
 
 
 @pytest.mark.parametrize("field", ["{x!r}", "{x!s}", "{x!a}", "{x:3}", "{x!r:>3}", "{x!s:}"])
-def test_texts_of_a_class_of_their_own_become_plain_ones(told: At, field: str) -> None:
-    assert told(field, x=Subtle()) == "text"
-    assert told(f"<{field}>", x=Subtle()) == "<text>"
+def test_texts_of_a_class_of_their_own_become_plain_ones(reported: At, field: str) -> None:
+    assert reported(field, x=Subtle()) == "text"
+    assert reported(f"<{field}>", x=Subtle()) == "<text>"
 
 
-def test_long_texts_are_cut(told: At) -> None:
-    assert told("{x}", x="é" * 999) == "é" * 999
+def test_long_texts_are_cut(reported: At) -> None:
+    assert reported("{x}", x="é" * 999) == "é" * 999
     for count in (1_000, 1_001, 80_000, 3_000_000):
-        assert told("{x}", x="é" * count) == "é" * 1_000
-        assert told("{x!s}{x!s}", x="é" * count) == "é" * 1_000
-        assert told("{x:}", x=Text("é" * count)) != ""
-        assert told("{x}", x=Text("é" * count)) == "é" * 1_000
+        assert reported("{x}", x="é" * count) == "é" * 1_000
+        assert reported("{x!s}{x!s}", x="é" * count) == "é" * 1_000
+        assert reported("{x:}", x=Text("é" * count)) != ""
+        assert reported("{x}", x=Text("é" * count)) == "é" * 1_000
 
 
 # --- secrets
@@ -440,20 +440,20 @@ SECRETS = {
         "{d['api_key'].upper() and d['api_key']}",
     ],
 )
-def test_what_has_a_sensitive_name_is_not_told(told: At, template: str) -> None:
-    assert WORD not in told(template, **SECRETS)
+def test_what_has_a_sensitive_name_is_not_reported(reported: At, template: str) -> None:
+    assert WORD not in reported(template, **SECRETS)
 
 
-def test_what_says_nothing_is_told(told: At) -> None:
+def test_what_says_nothing_is_reported(reported: At) -> None:
     names: dict[str, Any] = {"password": None, "token": "", "secret": True, "pins": []}
-    assert told("{password} {token} {secret} {pins} {len(token)}", **names) == "None  True [] 0"
-    assert told("{len(password)} {password == 'x'} {password is None}", password=WORD) == (
+    assert reported("{password} {token} {secret} {pins} {len(token)}", **names) == "None  True [] 0"
+    assert reported("{len(password)} {password == 'x'} {password is None}", password=WORD) == (
         "6 False False"
     )
 
 
-def test_equal_secrets_have_equal_tags(told: At) -> None:
-    message = told(
+def test_equal_secrets_have_equal_tags(reported: At) -> None:
+    message = reported(
         "{password} {'x' + password} {other.token}", password=WORD, other=SECRETS["user"]
     )
     first, second, third = message.split()
@@ -462,18 +462,18 @@ def test_equal_secrets_have_equal_tags(told: At) -> None:
     assert third.partition("#")[2] == first.partition("#")[2]
 
 
-def test_a_secret_across_the_cut_is_not_told(told: At) -> None:
+def test_a_secret_across_the_cut_is_not_reported(reported: At) -> None:
     for before in range(950, 1_001):
         for template in ("{pad}{x} {pad}", "{pad}{x!s} {pad}"):
-            message = told(template, pad="-" * before, x=SHAPED)
+            message = reported(template, pad="-" * before, x=SHAPED)
             assert "ghp" not in message
             assert len(message) <= 1_100
             assert "<redacted" in message or before == 1_000
 
 
-def test_what_was_cut_at_once_is_the_same_as_what_is_cut_later(told: At) -> None:
+def test_what_was_cut_at_once_is_the_same_as_what_is_cut_later(reported: At) -> None:
     """The tags of secrets in a long text are whole."""
-    message = told("{x}", x=f"{SHAPED} " * 100)
+    message = reported("{x}", x=f"{SHAPED} " * 100)
     assert message.count("<redacted") == message.count(">")
     assert "ghp" not in message
 
@@ -484,11 +484,13 @@ def test_what_was_cut_at_once_is_the_same_as_what_is_cut_later(told: At) -> None
 PIECES = ["%", "%s", "{{", "}}", "é", "\n", "{a}", "{b!r}", "{c:>4}", "{a, b}", "{unknown}", "{c=}"]
 
 
-def test_any_mixture_is_what_an_f_string_gives(told: At, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_mixture_is_what_an_f_string_gives(
+    reported: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(one_line, "clock", SimpleNamespace(monotonic=float))  # nothing is too slow
     chooser = random.Random(5)
     a, b, c = 1.5, "b%{}", 7
     for _ in range(300):
         template = "".join(chooser.choices(PIECES, k=chooser.randrange(9)))
         shown = eval("f" + repr(template.replace("{unknown}", "<error: NameError>")))
-        assert told(template, a=a, b=b, c=c) == shown, template
+        assert reported(template, a=a, b=b, c=c) == shown, template

@@ -27,7 +27,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("text", "precision"), FORMS)
-def test_the_five_forms_are_told_apart(text: str, precision: Precision) -> None:
+def test_the_five_forms_are_distinguished(text: str, precision: Precision) -> None:
     """Bare, dotted, `module:qualname`, `path::qualname`, glob."""
     name = parse_function_name(text)
     assert (name.text, name.precision) == (text.replace("Cart::", "Cart."), precision)

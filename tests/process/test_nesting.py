@@ -29,7 +29,7 @@ from pytest_cideldill.protocol import AddBreakpoint, Stopped
 from pytest_cideldill.sourcecode.codes import walk
 from tests.process.debuggee import Debuggee, debuggee
 
-pytestmark = pytest.mark.full  # many scans of all that a test process holds
+pytestmark = [pytest.mark.full, pytest.mark.long(50)]  # many scans of all that a process holds
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ def test_a_folder_that_comes_later_is_found(tmp_path: Path) -> None:
     assert file.counts.lost == 0
 
 
-def test_a_row_that_is_cut_off_or_damaged_is_told(file: ObjectFile, path: Path) -> None:
+def test_a_row_that_is_cut_off_or_damaged_is_reported(file: ObjectFile, path: Path) -> None:
     file.put_many([stored("first"), stored("last", size=100)])
     data = path.read_bytes()
     path.write_bytes(data[:-30])

@@ -19,16 +19,16 @@ def test_without_observers_events_are_only_sent() -> None:
     assert sent == [Warned("a")]
 
 
-def test_all_observers_are_told_of_every_event_in_order() -> None:
+def test_all_observers_are_notified_of_every_event_in_order() -> None:
     """After the event is on its way."""
     sent = Sent()
-    told: list[tuple[str, Event, int]] = []
+    reported: list[tuple[str, Event, int]] = []
     observers = Observers(sent)
-    observers.add(lambda event: told.append(("first", event, len(sent))))
-    observers.add(lambda event: told.append(("second", event, len(sent))))
+    observers.add(lambda event: reported.append(("first", event, len(sent))))
+    observers.add(lambda event: reported.append(("second", event, len(sent))))
     observers.send(Warned("a"), urgent=True)
     assert observers.notify(Warned("b")) == Warned("b")
-    assert told == [
+    assert reported == [
         ("first", Warned("a"), 1),
         ("second", Warned("a"), 1),
         ("first", Warned("b"), 1),
@@ -36,24 +36,24 @@ def test_all_observers_are_told_of_every_event_in_order() -> None:
     ]
 
 
-def test_one_that_fails_is_told_and_the_others_still_run() -> None:
+def test_one_that_fails_is_reported_and_the_others_still_run() -> None:
     sent = Sent()
-    told: list[Event] = []
+    reported: list[Event] = []
     observers = Observers(sent)
     observers.add(lambda _event: 1 / 0)
-    observers.add(told.append)
+    observers.add(reported.append)
     observers.send(Warned("a"))
-    assert told == [Warned("a")]
+    assert reported == [Warned("a")]
     assert sent == [Warned("a"), Warned("an observer failed: ZeroDivisionError")]
 
 
-def test_one_that_is_removed_is_told_nothing_more() -> None:
+def test_one_that_is_removed_is_sent_nothing_more() -> None:
     """Also while events are told; removing a stranger is no error."""
-    told: list[Event] = []
+    reported: list[Event] = []
     observers = Observers(Sent())
 
     def once(event: Event) -> None:
-        told.append(event)
+        reported.append(event)
         observers.remove(once)
 
     observers.remove(once)
@@ -61,15 +61,15 @@ def test_one_that_is_removed_is_told_nothing_more() -> None:
     observers.send(Warned("a"))
     observers.send(Warned("b"))
     observers.remove(once)
-    assert told == [Warned("a")]
+    assert reported == [Warned("a")]
 
 
-def test_one_that_another_removes_is_not_told_of_the_event_under_way() -> None:
+def test_one_that_another_removes_is_not_notified_of_the_event_under_way() -> None:
     """As when another thread removes it: those before it may take their time."""
-    told: list[Event] = []
+    reported: list[Event] = []
     observers = Observers(Sent())
-    observers.add(lambda _event: observers.remove(told.append))
-    observers.add(told.append)
-    observers.add(told.append)
+    observers.add(lambda _event: observers.remove(reported.append))
+    observers.add(reported.append)
+    observers.add(reported.append)
     observers.send(Warned("a"))
-    assert told == []
+    assert reported == []

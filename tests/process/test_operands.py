@@ -34,7 +34,7 @@ def innermost(tree: ast.Module, line: int) -> ast.stmt:
 
 
 @pytest.mark.full
-def test_a_function_s_own_lines_tell_the_same_as_the_whole_file() -> None:
+def test_a_function_s_own_lines_report_the_same_as_the_whole_file() -> None:
     """Autopsies are quick; so long files are not parsed for a frame each."""
     path = inspect.getfile(textwrap)
     source = Path(path).read_text(encoding="utf-8")

@@ -76,9 +76,9 @@ def hostile(tmp_path: Path) -> Any:
         call("c1", qualified_name=HOSTILE, pretty_args=[HOSTILE], pretty_result=HOSTILE),
         failure={**texts, "autopsy": autopsy, "location": place, "exception": made},
     )
-    writer.tell("warning", message=HOSTILE)
-    writer.tell("log", message=HOSTILE, values={HOSTILE: HOSTILE})
-    writer.tell("test_started", nodeid=f"unfinished {HOSTILE}")
+    writer.append("warning", message=HOSTILE)
+    writer.append("log", message=HOSTILE, values={HOSTILE: HOSTILE})
+    writer.append("test_started", nodeid=f"unfinished {HOSTILE}")
     return read(write(tmp_path, writer.end()))
 
 
@@ -91,8 +91,8 @@ def test_nothing_of_a_record_becomes_markup(hostile: Any) -> None:
     assert "img" not in {name for name, _ in elements.found}
     assert not [key for _, had in elements.found for key in had if key in ("src", "href", "style")]
     assert not [key for _, had in elements.found for key in had if key.startswith("on")]
-    (told,) = json.loads(elements.data)
-    assert told["hits"][0][-1] == HOSTILE
+    (reported,) = json.loads(elements.data)
+    assert reported["hits"][0][-1] == HOSTILE
     assert "http://www.w3.org/2000/svg" in text
     assert set(re.findall(r"\w+://\S+?(?=')", text)) == {"http://www.w3.org/2000/svg"}
 
@@ -149,6 +149,7 @@ def test_a_summary_says_what_failed_where_and_why(tmp_path: Path) -> None:
     assert text.endswith("Recorded in `rec`: 2 hits, 2 calls, 0 dropped beyond the limits.\n")
 
 
+@pytest.mark.full
 def test_a_page_is_bounded_and_says_what_it_left_out(tmp_path: Path) -> None:
     writer = Writer().begin()
     long = "x" * 60_000
@@ -159,25 +160,25 @@ def test_a_page_is_bounded_and_says_what_it_left_out(tmp_path: Path) -> None:
     text = page([story])
     assert len(text) < 10_000_000
     assert re.search(r"\d+ failures more: see the tests below\.", text)
-    told = of_run(story, [], 100)
-    assert (len(told["hits"]), len(told["calls"])) == (100, 100)
-    assert [hit[3] for hit in told["hits"]].count(1) == 3  # those of which there are few
-    assert told["left_out"] == "200 hits and 200 calls"
+    reported = of_run(story, [], 100)
+    assert (len(reported["hits"]), len(reported["calls"])) == (100, 100)
+    assert [hit[3] for hit in reported["hits"]].count(1) == 3  # those of which there are few
+    assert reported["left_out"] == "200 hits and 200 calls"
 
 
-def test_calls_are_told_as_a_tree_of_any_depth(tmp_path: Path) -> None:
+def test_calls_are_shown_as_a_tree_of_any_depth(tmp_path: Path) -> None:
     """Below their callers; a caller that is not there, or a circle, harms nobody."""
     writer = Writer().begin()
     deep = [call(f"d{n}", f"d{n - 1}" if n else None) for n in range(3_000)]
     odd = [call("orphan", "gone"), call("x", "y"), call("y", "x")]
     writer.test("test_deep", *reversed(deep), *odd)
-    told = of_run(read(write(tmp_path, writer.end())), [], 10_000)
-    depths = [row[0] for row in told["calls"]]
+    reported = of_run(read(write(tmp_path, writer.end())), [], 10_000)
+    depths = [row[0] for row in reported["calls"]]
     assert depths == [*range(3_000), 0]
-    assert told["left_out"] == "2 calls"
+    assert reported["left_out"] == "2 calls"
 
 
-def test_objects_of_calls_are_told_once(tmp_path: Path) -> None:
+def test_objects_of_calls_are_reported_once(tmp_path: Path) -> None:
     cid, lost = "ab" * 64, "cd" * 64
     writer = Writer().begin()
     for name in ("a", "b"):
@@ -187,12 +188,12 @@ def test_objects_of_calls_are_told_once(tmp_path: Path) -> None:
     store = CIDStore(folder / "objects.sqlite")
     store.put(cid, {"type": "int", "repr": "2", "attributes": {}})
     store.close()
-    told = of_run(read(folder), [], 100)
-    assert [row[-1] for row in told["calls"]] == [
+    reported = of_run(read(folder), [], 100)
+    assert [row[-1] for row in reported["calls"]] == [
         [["argument 1", 0], ["key", 1], ["result", 0]],
         [["argument 1", 0], ["key", 1], ["result", 0]],
     ]
-    assert told["objects"] == [{"type": "int", "repr": "2", "attributes": {}}, None]
+    assert reported["objects"] == [{"type": "int", "repr": "2", "attributes": {}}, None]
 
 
 def test_the_newest_runs_are_in_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,14 +235,14 @@ def test_a_terminal_that_knows_few_characters_gets_the_others_as_escapes() -> No
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "reported"),
     [(0.0, "0 ms"), (0.00325, "3.25 ms"), (0.5, "0.50s"), (59.99, "59.99s"), (125.2, "2m 5s")],
 )
-def test_a_duration_is_told_as_people_read_it(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+def test_a_duration_is_shown_as_people_read_it(seconds: float, reported: str) -> None:
+    assert duration(seconds) == reported
 
 
-def test_what_is_left_out_is_told_in_one_sentence() -> None:
+def test_what_is_left_out_is_reported_in_one_sentence() -> None:
     pairs = [(0, "test"), (1, "hit"), (2_000, "call"), (3, "note")]
     assert left_out(pairs) == "1 hit, 2,000 calls and 3 notes"
     assert left_out(pairs[:1]) == ""
@@ -250,7 +251,7 @@ def test_what_is_left_out_is_told_in_one_sentence() -> None:
 # --- the console script -------------------------------------------------------------------------
 
 
-def test_show_tells_outcomes_causes_hits_and_calls(
+def test_show_reports_outcomes_causes_hits_and_calls(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     story_of(tmp_path, ("test_right", None), ("test_wrong", {}))
@@ -266,18 +267,20 @@ def test_show_tells_outcomes_causes_hits_and_calls(
     assert "       1  total=3  main test_shop.py::test_wrong" in capsys.readouterr().out
 
 
-def test_show_tells_all_about_one_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_reports_all_about_one_test(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     story_of(tmp_path, ("test_right", None), ("test_wrong", {}))
     assert cli.main(["show", str(tmp_path), "--test", "test_shop.py::test_wrong"]) == 0
     out = capsys.readouterr().out
-    for told in (
+    for reported in (
         "coupon = 'BULK10'",
         "prices = [1, 2]",
         "amount = 3",
         "printed",
         "shop.total(2) → 4",
     ):
-        assert told in out
+        assert reported in out
     assert "test_right" not in out
     assert cli.main(["show", str(tmp_path), "--test", "test_wrong"]) == 1
     assert (
@@ -298,8 +301,8 @@ def test_show_names_subtests_and_skips_blank_lines_and_colors(
     story_of(tmp_path, ("test_wrong", failure))
     assert cli.main(["show", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    told = "FAILED test_shop.py::test_wrong [m] (c='B') - AssertionError: Not equal"
-    assert lines[lines.index(told) + 1] == "  test_shop.py:99"
+    reported = "FAILED test_shop.py::test_wrong [m] (c='B') - AssertionError: Not equal"
+    assert lines[lines.index(reported) + 1] == "  test_shop.py:99"
     assert cli.main(["show", str(tmp_path), "--test", "test_shop.py::test_wrong"]) == 0
     out = capsys.readouterr().out
     assert "call [m] (c='B'): failed" in out
@@ -339,13 +342,13 @@ def test_what_is_not_there_is_named(
     story_of(tmp_path / "rec", ("test_wrong", {}))
     monkeypatch.chdir(tmp_path)
     assert cli.main(arguments) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("cideldill: ")
-    assert said in told
-    assert told.count("\n") == 1
+    reported = capsys.readouterr().err
+    assert reported.startswith("cideldill: ")
+    assert said in reported
+    assert reported.count("\n") == 1
 
 
-def test_a_run_that_was_cut_off_is_told_as_one(tmp_path: Path) -> None:
+def test_a_run_that_was_cut_off_is_shown_as_one(tmp_path: Path) -> None:
     """A worker that died, and a whole run that did."""
     main, worker = Writer().begin(), Writer("gw0").begin()
     lost: dict[str, Any] = {
@@ -354,13 +357,15 @@ def test_a_run_that_was_cut_off_is_told_as_one(tmp_path: Path) -> None:
         "plain": {},
         "duration_s": 0.1,
     }
-    told = phase(lost["nodeid"], phase="???", exception=None, longrepr="it crashed", autopsy=None)
-    main.tell("node_relayed", **lost, phases=[told], has_ended=False)
+    reported = phase(
+        lost["nodeid"], phase="???", exception=None, longrepr="it crashed", autopsy=None
+    )
+    main.append("node_relayed", **lost, phases=[reported], has_ended=False)
     story = read(write(tmp_path / "one", main.end(), worker))
     assert verdict(story.summary) == "1 failed in 3 ms; the end of gw0 is missing"
     assert "FAILED test_shop.py::test_lost - it crashed" in list(overview(story, Style()))
     assert "it crashed" in page([story])
-    writer = Writer().begin().tell("test_started", nodeid="test_shop.py::test_killer")
+    writer = Writer().begin().append("test_started", nodeid="test_shop.py::test_killer")
     story = read(write(tmp_path / "other", writer))
     assert verdict(story.summary) == "no tests; the run did not come to its end"
     assert "UNFINISHED test_shop.py::test_killer (main)" in list(overview(story, Style()))
@@ -378,23 +383,23 @@ def test_lines_that_make_no_sense_are_passed_over_and_counted(
     writer.test("test_bad", failure={})
     write(tmp_path, writer.end())
     assert cli.main([command, str(tmp_path)]) == 0
-    told, err = capsys.readouterr()
-    shown = told if command == "show" else (tmp_path / "report.html").read_text()
+    reported, err = capsys.readouterr()
+    shown = reported if command == "show" else (tmp_path / "report.html").read_text()
     assert err == ""
     assert "1 line of the record made no sense" in shown
     assert "FAILED test_shop.py::test_bad" in shown or command == "report"
 
 
-def test_a_test_tells_why_it_was_skipped(tmp_path: Path) -> None:
+def test_a_test_reports_why_it_was_skipped(tmp_path: Path) -> None:
     writer = Writer().begin()
-    told = {"category": "skipped", "outcome": "skipped", "exception": None, "longrepr": "later"}
-    writer.test("test_later", failure=told)
+    reported = {"category": "skipped", "outcome": "skipped", "exception": None, "longrepr": "later"}
+    writer.test("test_later", failure=reported)
     writer.test("test_right")
     tests = of_run(read(write(tmp_path, writer.end(0))), [], 100)["tests"]
     assert [(row[4], row[-1]) for row in tests] == [("skipped", "later"), ("passed", "")]
 
 
-def test_show_tells_of_a_test_from_the_newest_run_that_has_it(
+def test_show_finds_a_test_in_the_newest_run_that_has_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And errors hold no commands for the terminal either."""
@@ -411,7 +416,7 @@ def test_show_tells_of_a_test_from_the_newest_run_that_has_it(
 def test_show_keeps_the_words_of_tests_for_who_asks(tmp_path: Path) -> None:
     writer = Writer().begin()
     for number in range(3):
-        writer.tell("log", message=f"word {number}", values={"n": str(number)})
+        writer.append("log", message=f"word {number}", values={"n": str(number)})
     story = read(write(tmp_path, writer.end(0)))
     assert "3 messages of cideldill.log" in list(overview(story, Style()))
     assert "log word 2 n=2" in list(overview(story, Style(), hits=True))
@@ -426,8 +431,8 @@ def test_no_text_of_a_record_makes_a_line_of_its_own(tmp_path: Path) -> None:
     failure = {"exception": {"type": FORGED, "message": FORGED}, "category": FORGED}
     writer.test(FORGED, hit(FORGED), failure=failure | {"longrepr": ""})
     writer.test("test_wrong", failure={"exception": {"type": FORGED, "message": FORGED}})
-    writer.tell("warning", message=FORGED)
-    writer.tell("test_started", nodeid=FORGED)
+    writer.append("warning", message=FORGED)
+    writer.append("test_started", nodeid=FORGED)
     story = read(write(tmp_path, writer.end()))
     lines = "\n".join(overview(story, Style(), hits=True)).splitlines()
     assert [each for each in lines if each.startswith(("FAILED forged", "=== 99"))] == []
@@ -441,16 +446,18 @@ MARKS = "3.12 **b** `c` # h | [x](http://a.example) ![i](//b.example) <img src=x
 def test_the_head_of_a_summary_is_no_markup(tmp_path: Path) -> None:
     """Versions, categories and workers are texts of the record, too; half a surrogate is one."""
     writer = Writer()
-    writer.tell("worker_up", run_id="c1", python=MARKS, pytest=f"{MARKS}\ud800", rootdir="/", pid=1)
+    writer.append(
+        "worker_up", run_id="c1", python=MARKS, pytest=f"{MARKS}\ud800", rootdir="/", pid=1
+    )
     writer.test("test_wrong", failure={"category": f"{MARKS}\n### ✅ all passed"})
     head = markdown(read(write(tmp_path, writer.end())), "rec").partition("Recorded in")[0]
     assert "3.12 &#42;&#42;b" in head
-    told = re.sub(r"^### |&#\d+;|^\|.*\|$", "", head, flags=re.M)
-    assert not re.search(r"[`*_\[\]<>#|@\\]|://|www\.", told), told
+    reported = re.sub(r"^### |&#\d+;|^\|.*\|$", "", head, flags=re.M)
+    assert not re.search(r"[`*_\[\]<>#|@\\]|://|www\.", reported), reported
     assert len(re.findall("^#", head, re.M)) == 1
 
 
-def test_of_very_many_failures_the_first_are_told_in_full(
+def test_of_very_many_failures_the_first_are_shown_in_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All are counted and named; a page and a terminal say what is not there."""
@@ -459,8 +466,8 @@ def test_of_very_many_failures_the_first_are_told_in_full(
     names = [writer.test(f"test_{number}", failure={}) for number in range(5)]
     story = read(write(tmp_path, writer.end()))
     assert [bool(each.autopsy) for each in story.failures] == [True, True, False, False, False]
-    told = "\n".join(overview(story, Style()))
-    assert all(f"FAILED {name} - AssertionError: assert 3 == 4" in told for name in names)
+    reported = "\n".join(overview(story, Style()))
+    assert all(f"FAILED {name} - AssertionError: assert 3 == 4" in reported for name in names)
     sentence = "3 failures shown without frames and output, as there are too many"
-    assert sentence in told
+    assert sentence in reported
     assert sentence in page([story])

@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "r1-main-1.position")
 
 
-def told(path: str) -> tuple[str, str] | None:
+def reported(path: str) -> tuple[str, str] | None:
     read = read_position(path)
     return None if read is None else read[:2]
 
@@ -37,9 +37,9 @@ def test_what_was_written_is_read(path: str, phase: str, nodeid: str) -> None:
     """Node ids may hold anything, line breaks included; the phase ends at the first one."""
     position = PositionFile(path)
     position.write(phase, nodeid)
-    assert told(path) == (phase, nodeid)
+    assert reported(path) == (phase, nodeid)
     position.close()
-    assert told(path) == (phase, nodeid)
+    assert reported(path) == (phase, nodeid)
 
 
 def test_the_newest_position_counts_whatever_was_longer_before(path: str) -> None:
@@ -47,7 +47,7 @@ def test_the_newest_position_counts_whatever_was_longer_before(path: str) -> Non
     position = PositionFile(path)
     for nodeid in ("a" * 500, "b", "c" * 50, "d"):
         position.write("call", nodeid)
-        assert told(path) == ("call", nodeid)
+        assert reported(path) == ("call", nodeid)
     position.close()
 
 
@@ -123,4 +123,4 @@ def test_the_position_survives_any_death(path: str, death: str, status: int) -> 
     )
     command = [sys.executable, "-c", script + death, path]
     assert subprocess.run(command, check=False, timeout=30).returncode == status
-    assert told(path) == ("call", "test_x.py::test_crash")
+    assert reported(path) == ("call", "test_x.py::test_crash")

@@ -172,8 +172,8 @@ def test_paths_of_another_machine_are_found_from_the_rootdir_here(
     """A worker may have another rootdir."""
     ours = Project(str(root), elsewhere=elsewhere)
     separator = "\\" if "\\" in elsewhere else "/"
-    told = elsewhere.rstrip("/") + separator + "shop.py"
-    assert ours.here(told) == file(root, "shop.py")
+    reported = elsewhere.rstrip("/") + separator + "shop.py"
+    assert ours.here(reported) == file(root, "shop.py")
     for other in ("/srv/checkout2/shop.py", "/elsewhere/shop.py", "shop.py"):
         assert ours.here(other) == other
     assert Project(str(root)).here(file(root, "shop.py")) == file(root, "shop.py")
@@ -210,7 +210,7 @@ def test_what_a_link_leads_to_is_the_user_s_by_the_name_of_the_link(root: Path) 
     assert project.relative(package) == "src/shop/cart.py"
 
 
-def test_code_beside_the_rootdir_is_told_how_to_become_the_user_s(
+def test_code_beside_the_rootdir_is_shown_how_to_become_the_user_s(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Below the folder where the process was started; no libraries, nothing that is hidden."""

@@ -214,6 +214,7 @@ def test_the_standard_library_is_parsed_as_it_is(step: int, least: int) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.full
 def test_nothing_else_of_ours_calls_the_parser() -> None:
     """Each other way would warn; what is made of text of our own is known to be harmless."""
     package = Path(sys.modules["pytest_cideldill"].__file__ or "").parent

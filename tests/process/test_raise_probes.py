@@ -141,7 +141,7 @@ def test_a_dotted_name_waits_until_its_class_is_there_and_imports_nothing() -> N
     assert [each.id for each in lab.bound] == ["ex-1", "ex-2"]
 
 
-def test_what_is_no_exception_class_is_told() -> None:
+def test_what_is_no_exception_class_is_reported() -> None:
     """It may become one: a module may be reloaded."""
     bound = Lab().set("ex-9", "threading.Thread")
     assert (bound.verified, bound.message) == (False, "threading.Thread is no exception class")
@@ -189,7 +189,7 @@ def test_nothing_is_wanted_of_the_source_when_no_raise_can_stop() -> None:
     assert lab.probes.raises is None
 
 
-def test_the_most_exact_breakpoint_tells_and_all_count() -> None:
+def test_the_most_exact_breakpoint_reports_and_all_count() -> None:
     """One stop for an exception."""
     lab = Lab("Exception", second_chance=True)
     try:
@@ -208,30 +208,30 @@ def test_the_most_exact_breakpoint_tells_and_all_count() -> None:
 
 def test_hooks_are_chained_and_leave_no_trace() -> None:
     """Also when someone replaced them meanwhile, as pytest does for each phase."""
-    told: list[Any] = []
+    reported: list[Any] = []
 
     def before(args: Any) -> None:
-        told.append(("before", args.exc_type))
+        reported.append(("before", args.exc_type))
 
     found = threading.excepthook, sys.unraisablehook
-    uncaught = Uncaught(lambda error, traceback, frame: told.append(error))
+    uncaught = Uncaught(lambda error, traceback, frame: reported.append(error))
     try:
         threading.excepthook = before
         uncaught.reach(True)
         uncaught.reach(True)
         _die(error := LookupError("x"))
-        assert told == [error, ("before", LookupError)]
+        assert reported == [error, ("before", LookupError)]
         ours = threading.excepthook
         threading.excepthook = lambda args: ours(args)
         uncaught.reach(True)
-        told.clear()
+        reported.clear()
         _die(error)
-        assert told == [error, error, ("before", LookupError)]
+        assert reported == [error, error, ("before", LookupError)]
         uncaught.reach(False)
         assert type(threading.excepthook) is not type(ours)  # theirs; ours is silent beneath
-        told.clear()
+        reported.clear()
         _die(error)
-        assert told == [("before", LookupError)]
+        assert reported == [("before", LookupError)]
         assert sys.unraisablehook is found[1]
     finally:
         threading.excepthook, sys.unraisablehook = found
@@ -246,7 +246,7 @@ def _die(error: BaseException) -> None:
     thread.join()
 
 
-def test_what_is_behind_an_exception_is_told_nearest_first() -> None:
+def test_what_is_behind_an_exception_is_reported_nearest_first() -> None:
     """Causes, contexts, members of groups; none twice, and not without end. What Python would not
     print comes last.
     """
@@ -254,9 +254,9 @@ def test_what_is_behind_an_exception_is_told_nearest_first() -> None:
     error = ExceptionGroup("g", [ValueError("v"), ExceptionGroup("h", [TypeError("t")])])
     error.__cause__, error.__context__ = cause, context
     cause.__context__, context.__context__ = context, error
-    told = inner_exceptions(error, Lens(Project("."), Redactor(environ={})), 5)
+    reported = inner_exceptions(error, Lens(Project("."), Redactor(environ={})), 5)
     assert [
-        (each["type"], each["relation"], each["depth"]) for each in told["innerExceptions"]
+        (each["type"], each["relation"], each["depth"]) for each in reported["innerExceptions"]
     ] == [
         ("KeyError", "cause", 1),
         ("ValueError", "member", 1),
@@ -264,10 +264,10 @@ def test_what_is_behind_an_exception_is_told_nearest_first() -> None:
         ("OSError", "suppressed", 1),
         ("TypeError", "member", 2),
     ]
-    assert all(each["location"] is None for each in told["innerExceptions"])
-    assert told["innerExceptionsTruncated"] is False
-    told = inner_exceptions(error, Lens(Project("."), Redactor(environ={})), 4)
-    assert (len(told["innerExceptions"]), told["innerExceptionsTruncated"]) == (4, True)
+    assert all(each["location"] is None for each in reported["innerExceptions"])
+    assert reported["innerExceptionsTruncated"] is False
+    reported = inner_exceptions(error, Lens(Project("."), Redactor(environ={})), 4)
+    assert (len(reported["innerExceptions"]), reported["innerExceptionsTruncated"]) == (4, True)
     assert inner_exceptions(ValueError(), Lens(Project("."), Redactor(environ={}))) == {
         "innerExceptions": [],
         "innerExceptionsTruncated": False,

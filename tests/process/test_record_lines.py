@@ -72,7 +72,7 @@ def test_what_is_none_is_left_out() -> None:
         b"[" * 100_000,
     ],
 )
-def test_what_is_no_line_is_told_as_such(text: bytes) -> None:
+def test_what_is_no_line_is_shown_as_such(text: bytes) -> None:
     """`ValueError`, and nothing else."""
     with pytest.raises(ValueError, match=r"."):
         Line.decoded(text)
@@ -100,8 +100,8 @@ def test_the_name_of_a_worker_stays_within_the_folder(
 
 def line(n: int, ts: float, worker: str = "main", type: str = "warning", **values: Any) -> bytes:
     """One of a file; of a type that is no row if nothing else is said."""
-    told = {"message": f"{worker} {n}"} if type == "warning" else {}
-    return Line(n, ts, type, worker, {**told, **values}).text.encode()
+    reported = {"message": f"{worker} {n}"} if type == "warning" else {}
+    return Line(n, ts, type, worker, {**reported, **values}).text.encode()
 
 
 def write(folder: Path, worker: str, *lines: bytes, pid: int = 7) -> Path:
@@ -110,7 +110,7 @@ def write(folder: Path, worker: str, *lines: bytes, pid: int = 7) -> Path:
     return path
 
 
-def told(folder: Path) -> list[tuple[str, int]]:
+def reported(folder: Path) -> list[tuple[str, int]]:
     """Worker and number of each line, in order."""
     lines = [Line.decoded(each.text) for each in raw_lines(folder)]
     return [(each.worker, each.n) for each in lines]
@@ -149,9 +149,9 @@ def test_several_parts_are_merged_by_time_and_in_the_order_of_each(folder: Path)
         ("main", 1), ("gw0", 1), ("main", 2), ("gw1", 1), ("gw1", 2), ("main", 3),
         ("gw0", 2), ("gw0", 3), ("gw1", 3),
     ]  # fmt: skip
-    assert told(folder) == order
+    assert reported(folder) == order
     merge_run(folder)
-    assert told(folder) == order
+    assert reported(folder) == order
     assert [each.name for each in folder.iterdir()] == [EVENTS]
 
 
@@ -174,7 +174,7 @@ def test_the_order_within_each_process_is_exact(folder: Path) -> None:
     for worker in workers:
         write(folder, worker, *(line(n, chance.random() * 9, worker) for n in range(1, 200)))
     for _ in range(2):
-        found = told(folder)
+        found = reported(folder)
         for worker in workers:
             assert [n for name, n in found if name == worker] == list(range(1, 200))
         merge_run(folder)
@@ -185,9 +185,9 @@ def test_a_last_line_that_was_cut_off_is_left_out(folder: Path) -> None:
     whole, last = line(1, 1.0), line(2, 2.0)
     for size in range(len(last)):
         write(folder, "main", whole, last[:size])
-        assert told(folder) == [("main", 1)]
+        assert reported(folder) == [("main", 1)]
     write(folder, "main", whole, last)
-    assert told(folder) == [("main", 1), ("main", 2)]
+    assert reported(folder) == [("main", 1), ("main", 2)]
 
 
 GARBAGE = [b"\n", b"garbage\n", b"\x00\xff\n", b"{}\n", b'{"n":1}\n', b"[" * 5_000 + b"\n"]
@@ -200,7 +200,7 @@ def test_garbage_between_lines_is_left_out(folder: Path) -> None:
         (line(n, float(n)), each) for n, each in enumerate([*GARBAGE, cut], 1)
     )
     write(folder, "main", *parts, b"\xff" * 100_000)
-    assert told(folder) == [("main", n) for n in range(1, len(GARBAGE) + 2)]
+    assert reported(folder) == [("main", n) for n in range(1, len(GARBAGE) + 2)]
     merge_run(folder)
     assert summarize(folder).events == len(GARBAGE) + 1
 
@@ -219,23 +219,23 @@ def test_parts_that_a_killed_run_left_are_read_and_merged(folder: Path) -> None:
     write(folder, "gw0", line(1, 1.5, "gw0"))
     assert run_folders(folder.parent) == run_folders(folder) == [folder]
     (folder / f"{EVENTS}.tmp").write_bytes(line(1, 1.0)[:10])  # killed while putting together
-    assert told(folder) == [("main", 1), ("gw0", 1)]
+    assert reported(folder) == [("main", 1), ("gw0", 1)]
     kept = [path.read_bytes() for path in sorted(folder.glob(f"*{PART}"))]
     merge_run(folder)
     write(folder, "main", kept[1])  # killed before all parts were removed
-    assert told(folder) == [("main", 1), ("gw0", 1)]
+    assert reported(folder) == [("main", 1), ("gw0", 1)]
     merge_run(folder)
-    assert told(folder) == [("main", 1), ("gw0", 1)]
+    assert reported(folder) == [("main", 1), ("gw0", 1)]
     assert [each.name for each in folder.iterdir()] == [EVENTS]
 
 
 def test_an_empty_run_is_merged(folder: Path) -> None:
     """Nothing was told, nothing breaks."""
     merge_run(folder)
-    assert told(folder) == []
+    assert reported(folder) == []
     write(folder, "main")
     merge_run(folder)
-    assert told(folder) == []
+    assert reported(folder) == []
 
 
 # --- summaries ----------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def test_hits_are_counted_between_other_lines(folder: Path, count: int) -> None:
     assert summary.events == 2 * count + 4
 
 
-def test_a_summary_tells_what_is_missing(folder: Path) -> None:
+def test_a_summary_reports_what_is_missing(folder: Path) -> None:
     """Rows beyond a limit, what a disk refused, the ends of processes."""
     write(
         folder,

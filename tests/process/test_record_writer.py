@@ -39,10 +39,10 @@ def part(tmp_path: Path) -> Iterator[Part]:
 
 
 def call_row(number: int, name: str = "till.total", ts: float = 5.0) -> Row:
-    def told(row: Row) -> dict[str, Any]:
+    def reported(row: Row) -> dict[str, Any]:
         return {"type": "call", "ts": ts, "qualified_name": name, "call_id": f"c.main.c{row[1]}"}
 
-    return (told, number)
+    return (reported, number)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def call_row(number: int, name: str = "till.total", ts: float = 5.0) -> Row:
 )
 @pytest.mark.parametrize("nodeid", ["t::x", None, 't::x["\\é]'])
 @pytest.mark.parametrize("condition_error", [False, True])
-def test_a_hit_is_written_as_a_front_end_would_be_told(
+def test_a_hit_is_written_as_it_would_be_sent(
     part: Part, text: str, nodeid: str | None, condition_error: bool
 ) -> None:
     """The quick way to a line and the event say the same."""
@@ -58,9 +58,9 @@ def test_a_hit_is_written_as_a_front_end_would_be_told(
     row = (format, 5.25, nodeid, 7, 3, text)
     part.add(row)
     (line,) = part.lines
-    told = part.formats[format](row)
-    assert line.pop("ts") == pytest.approx(told.pop("ts"), abs=1e-6)
-    assert line == {"n": 1, "worker": "main", **told}
+    reported = part.formats[format](row)
+    assert line.pop("ts") == pytest.approx(reported.pop("ts"), abs=1e-6)
+    assert line == {"n": 1, "worker": "main", **reported}
     assert list(line)[-2 - condition_error :][:2] == ["hit_count", "message"]
 
 
@@ -118,7 +118,7 @@ def test_times_of_hits_are_those_of_their_moments(part: Part, fraction: float) -
         assert re.match(rb'\{"n":\d+,"ts":\d+\.\d{6},', each.text)
 
 
-def test_hits_of_several_tracepoints_tests_and_threads_are_told_apart(part: Part) -> None:
+def test_hits_of_several_tracepoints_tests_and_threads_are_distinguished(part: Part) -> None:
     """What lines have in common is made once; it must not be that of another one."""
     formats = [part.of(f"tp-{n}") for n in range(3)]
     rows = [(formats[n % 3], 5.0, f"t::{n % 4}", n % 5, n, f"m{n}") for n in range(100)]
@@ -145,9 +145,9 @@ def test_a_secret_in_one_message_of_many_is_hidden(part: Part) -> None:
     """One look at all of them says whether each must be looked at."""
     texts = ["price=2", "token=zq81-7751-aa", "plain", "postgresql://a:un1ikely-pg@db/x"]
     part.add(*(part.hit(number, text) for number, text in enumerate(texts)))
-    told = [each["message"] for each in part.lines]
-    assert (told[0], told[2]) == ("price=2", "plain")
-    assert told[1].startswith("token=<redacted:token#")
+    reported = [each["message"] for each in part.lines]
+    assert (reported[0], reported[2]) == ("price=2", "plain")
+    assert reported[1].startswith("token=<redacted:token#")
     assert "un1ikely" not in part.path.read_text()
 
 
@@ -168,7 +168,7 @@ def test_of_one_breakpoint_only_so_many_hits_are_written(
     assert [each["rows"] for each in part.of_type("dropped")] == [{"hit": 5}]
     for type in ("test_phase", "test_outcome", "warning"):
         assert len(part.of_type(type)) == 1
-    part.assert_gaps_are_told()
+    part.assert_gaps_are_reported()
 
 
 def test_of_one_function_only_so_many_calls_are_written(
@@ -184,7 +184,7 @@ def test_of_one_function_only_so_many_calls_are_written(
     assert names == {"till.total": 5, "till.other": 1}
     assert [each["rows"] for each in part.of_type("dropped")] == [{"call": 3}]
     assert len(part.of_type("test_phase")) == 1
-    part.assert_gaps_are_told()
+    part.assert_gaps_are_reported()
 
 
 def test_a_hot_line_leaves_something_for_later(
@@ -200,7 +200,7 @@ def test_a_hot_line_leaves_something_for_later(
     part.writer.close()
     counts = [each["hit_count"] for each in part.of_type("hit")]
     assert counts == [0, 1, 2, 3, 20, 21, 22, 23, 24, 25]
-    part.assert_gaps_are_told()
+    part.assert_gaps_are_reported()
 
 
 def test_a_share_never_gives_more_than_it_has() -> None:
@@ -228,11 +228,11 @@ def test_beyond_its_bytes_rows_are_dropped_and_nothing_else(tmp_path: Path) -> N
     hits = len(part.of_type("hit"))
     assert 2_000 < sum(len(json.dumps(each)) for each in part.of_type("hit")) < 3_000
     assert part.of_type("call") == []
-    (told,) = part.of_type("dropped")
-    assert told["rows"] == {"hit": 100 - hits, "call": 100}
+    (reported,) = part.of_type("dropped")
+    assert reported["rows"] == {"hit": 100 - hits, "call": 100}
     for type in ("test_phase", "test_outcome", "warning"):
         assert len(part.of_type(type)) == 50
-    part.assert_gaps_are_told()
+    part.assert_gaps_are_reported()
 
 
 def test_what_was_lost_before_it_came_here_is_counted_by_what_it_was(part: Part) -> None:
@@ -240,10 +240,10 @@ def test_what_was_lost_before_it_came_here_is_counted_by_what_it_was(part: Part)
     part.add(part.hit(1), hit=5, call=2, record=3)
     part.writer.close()
     assert [each["rows"] for each in part.of_type("dropped")] == [{"hit": 5, "call": 5}]
-    part.assert_gaps_are_told()
+    part.assert_gaps_are_reported()
 
 
-def test_dropped_rows_are_told_while_the_run_goes_on(
+def test_dropped_rows_are_reported_while_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process may be killed: at the latest a second after."""
@@ -260,7 +260,7 @@ def test_dropped_rows_are_told_while_the_run_goes_on(
     assert [each["rows"] for each in part.of_type("dropped")] == [{"hit": 2}, {"hit": 1}]
 
 
-def test_a_full_disk_is_told_and_does_not_raise(
+def test_a_full_disk_is_reported_and_does_not_raise(
     part: Part, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is written before a line that was cut off opens."""
@@ -285,10 +285,10 @@ def test_what_a_disk_refused_for_a_while_is_counted(
     part.writer.close()
     written = len(part.of_type("hit"))
     assert written == {0: 0, 1: 0, 300: 1, 500: 2}[room]
-    (told,) = part.of_type("dropped")
-    assert told["rows"] == {"hit": 5 - written, "test_phase": 1}
+    (reported,) = part.of_type("dropped")
+    assert reported["rows"] == {"hit": 5 - written, "test_phase": 1}
     assert len(part.of_type("worker_down")) == 1
-    part.assert_gaps_are_told()
+    part.assert_gaps_are_reported()
 
 
 def test_a_forked_child_writes_nothing(part: Part) -> None:
@@ -322,11 +322,11 @@ def test_secrets_in_names_of_tests_are_hidden_everywhere_alike(tmp_path: Path) -
     redactor = Redactor(environ={"DEPLOY_TOKEN": SECRET})
     writer = PartWriter(tmp_path / "main-1.part.jsonl", "main", 10**9, redactor)
     hit_format = HitFormat("tp-1", PLACE, redactor.redact_text)
-    (tell_call, number) = call_row(1)
+    (report_call, number) = call_row(1)
     rows = [
         (0, 5.0, nodeid, 7, 1, "m"),
-        (lambda row: {**tell_call(row), "nodeid": nodeid}, number),
-        (lambda row: {**tell_call(row), "nodeid": None}, number),
+        (lambda row: {**report_call(row), "nodeid": nodeid}, number),
+        (lambda row: {**report_call(row), "nodeid": None}, number),
     ]
     writer.write(writer.lines(5.0, Batch(rows, {}, {0: hit_format})))
     autopsy = {"siblings": [{"nodeid": nodeid, "of": (1, None, True)}], nodeid: 2.5}
@@ -336,8 +336,8 @@ def test_secrets_in_names_of_tests_are_hidden_everywhere_alike(tmp_path: Path) -
     lines = [json.loads(each.text) for each in raw_lines(tmp_path)]
     (name,) = {each["nodeid"] for each in lines} - {None}
     assert name.startswith("test_it.py::test_x[<redacted:env:DEPLOY_TOKEN#")
-    told = {"siblings": [{"nodeid": name, "of": [1, None, True]}], name: 2.5}
-    assert lines[3]["autopsy"] == told
+    reported = {"siblings": [{"nodeid": name, "of": [1, None, True]}], name: 2.5}
+    assert lines[3]["autopsy"] == reported
 
 
 def test_what_can_not_be_written_for_now_is_written_later(part: Part) -> None:
@@ -352,11 +352,11 @@ def test_what_can_not_be_written_for_now_is_written_later(part: Part) -> None:
     part.say(Departed())
     part.writer.close()
     assert part.writer.error is None
-    told = ["test_phase", "test_outcome", "warning", "worker_down"]
-    assert [each["type"] for each in part.lines] == told
+    reported = ["test_phase", "test_outcome", "warning", "worker_down"]
+    assert [each["type"] for each in part.lines] == reported
 
 
-def test_what_can_never_be_written_is_told(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_can_never_be_written_is_reported(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
     part.say(FAILED)
     os.close(part.writer._file.number)
     part.path.unlink()

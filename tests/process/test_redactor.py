@@ -425,7 +425,9 @@ def test_tags_differ_from_run_to_run() -> None:
     assert len({Redactor(environ={}).tag("token", "hunter2") for _ in range(30)}) > 1
 
 
-def test_endless_secrets_are_told_apart_by_their_start_and_their_length(redactor: Redactor) -> None:
+def test_endless_secrets_are_distinguished_by_their_start_and_their_length(
+    redactor: Redactor,
+) -> None:
     tags = [redactor.hide_under("token", "x" * size) for size in (10**6, 10**6, 10**6 + 1)]
     assert tags[0] == tags[1] != tags[2]
 

@@ -51,7 +51,7 @@ def test_the_time_of_fixtures_may_be_none_but_not_less() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ("192.0.2.7", "192.0.2.7:0"),
         ("192.0.2.7:7007", "192.0.2.7:7007"),
@@ -61,15 +61,15 @@ def test_the_time_of_fixtures_may_be_none_but_not_less() -> None:
         ("[2001:db8::7]:7007", "[2001:db8::7]:7007"),
     ],
 )
-def test_an_address_for_other_machines_has_a_port_or_gets_any(given: str, told: str) -> None:
+def test_an_address_for_other_machines_has_a_port_or_gets_any(given: str, reported: str) -> None:
     """`--cideldill-bind=HOST`; a tunnel needs to know the port."""
-    assert settings.split([f"--cideldill-bind={given}"])[0].bind == told
+    assert settings.split([f"--cideldill-bind={given}"])[0].bind == reported
 
 
 @pytest.mark.parametrize(
     "given", ["", "*", "0.0.0.0", "::", "[::]:7", "a b", "h:", "h:x", "h:65536", ":7", "[h", "a/b"]
 )
-def test_what_is_no_address_that_could_be_told_to_others_is_refused(given: str) -> None:
+def test_what_is_no_address_that_could_be_given_to_others_is_refused(given: str) -> None:
     """A worker must know where to dial in: "all addresses" is none."""
     with pytest.raises(ValueError, match=r"^--cideldill-bind: "):
         settings.split([f"--cideldill-bind={given}"])
@@ -183,7 +183,7 @@ def test_pyproject_holds_numbers_truths_and_lists_as_they_are(
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ("redact_names = iban,name", "'iban,name' is no name as customer_id"),
         ("redact_names = _", "'_' is no name: it has no letter and no digit"),
@@ -198,13 +198,13 @@ def test_pyproject_holds_numbers_truths_and_lists_as_they_are(
     ],
 )
 def test_a_malformed_option_is_named_with_what_is_right(
-    pytester: pytest.Pytester, line: str, told: str
+    pytester: pytest.Pytester, line: str, reported: str
 ) -> None:
     pytester.makeini(f"[pytest]\ncideldill_{line}\n")
     with pytest.raises(ValueError, match=r"^cideldill_") as raised:
         settings.read(pytester.parseconfig())
     name = line.partition(" ")[0]
-    assert str(raised.value).startswith(f"cideldill_{name}: {told}")
+    assert str(raised.value).startswith(f"cideldill_{name}: {reported}")
 
 
 def test_every_limit_has_bounds_that_hold_its_default() -> None:
@@ -223,11 +223,11 @@ def test_a_conftest_may_have_our_hook_where_nothing_is_debugged(pytester: pytest
     result.assert_outcomes(passed=1)
 
 
-def test_a_conflict_is_told_as_it_is_written_on_the_command_line() -> None:
+def test_a_conflict_is_shown_as_it_is_written_on_the_command_line() -> None:
     """Plugins that are not installed have no such attribute."""
     known = SimpleNamespace(usepdb=False, trace=True)
-    told = options.conflict(known, options.NOT_IN_RUNS)
-    assert told == "--trace can't be used with --cideldill-mcp: it reads the terminal"
+    reported = options.conflict(known, options.NOT_IN_RUNS)
+    assert reported == "--trace can't be used with --cideldill-mcp: it reads the terminal"
     assert options.conflict(SimpleNamespace(), options.NOT_IN_RUNS) is None
 
 

@@ -262,7 +262,7 @@ def test_the_text_can_always_be_encoded() -> None:
         (type("Odd", (), {"__module__": 5})(), "Odd"),
     ],
 )
-def test_types_are_told_with_their_module_and_builtins_bare(value: object, name: str) -> None:
+def test_types_are_reported_with_their_module_and_builtins_bare(value: object, name: str) -> None:
     assert type_name(value) == name
     assert class_name(type(value)) == name
 

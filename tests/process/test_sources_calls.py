@@ -98,7 +98,7 @@ def check_arguments_and_results_of_a_recursion_pair() -> None:
     ]
 
 
-def check_calls_that_run_already_are_not_told() -> None:
+def check_calls_that_run_already_are_not_reported() -> None:
     log, consumer = Log(), Consumer()
 
     def outer() -> None:
@@ -112,7 +112,7 @@ def check_calls_that_run_already_are_not_told() -> None:
     assert [name for _, name, _ in log.ended] == ["factorial"]
 
 
-def check_an_exception_that_leaves_is_told_and_one_that_is_handled_is_not() -> None:
+def check_an_exception_that_leaves_is_reported_and_one_that_is_handled_is_not() -> None:
     def handling() -> int:
         try:
             raising(0)
@@ -155,7 +155,7 @@ def check_an_exception_that_leaves_is_told_and_one_that_is_handled_is_not() -> N
 
 
 def check_a_returned_exception_is_a_result() -> None:
-    told: list[tuple[object, object]] = []
+    reported: list[tuple[object, object]] = []
 
     def returning() -> KeyError:
         return KeyError()
@@ -164,10 +164,10 @@ def check_a_returned_exception_is_a_result() -> None:
         source.record_calls(
             code_of(returning),
             lambda *_: 1,
-            lambda token, frame, result, error: told.append((result, error)),
+            lambda token, frame, result, error: reported.append((result, error)),
         )
         result = returning()
-    assert told == [(result, None)]
+    assert reported == [(result, None)]
 
 
 def check_yields_are_no_calls() -> None:
@@ -178,7 +178,7 @@ def check_yields_are_no_calls() -> None:
     assert len(log.started) == 1
 
 
-def check_generators_that_take_turns_are_told_apart() -> None:
+def check_generators_that_take_turns_are_distinguished() -> None:
     with recorded(generator) as (log, _):
         first, second = generator(1), generator(2)
         next(first)
@@ -236,8 +236,8 @@ def check_a_closed_generator_ends_unless_the_interpreter_skips_its_code() -> Non
             next(running)
             running.close()
     # 3.13 closes a generator without a handler around its yield without running it.
-    told = ["GeneratorExit"] * (1 if sys.version_info >= (3, 13) else 2)
-    assert log.outcomes() == told
+    reported = ["GeneratorExit"] * (1 if sys.version_info >= (3, 13) else 2)
+    assert log.outcomes() == reported
 
 
 def check_coroutines_and_async_generators_are_one_call_each() -> None:
@@ -474,7 +474,7 @@ def check_an_exception_that_is_handled_is_gone_although_the_call_goes_on() -> No
     assert log.outcomes() == [[None, None], None]
 
 
-def check_an_exception_that_a_handler_raises_again_is_told_as_itself() -> None:
+def check_an_exception_that_a_handler_raises_again_is_shown_as_itself() -> None:
     """3.11 has no event for it, and others may have come and gone since."""
 
     def cleaning() -> None:

@@ -164,7 +164,7 @@ def check_what_came_while_we_were_removed_is_looked_at() -> None:
         assert made.armed == [None] * 2
 
 
-def check_a_refusal_is_told_once_and_tried_again() -> None:
+def check_a_refusal_is_reported_once_and_tried_again() -> None:
     if MONITORING:
         raise Skipped("tracers are not in the way of sys.monitoring")
 

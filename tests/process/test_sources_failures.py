@@ -155,23 +155,23 @@ def check_a_raised_line_ends_its_recorded_call_with_that_error() -> None:
         here = 1  # raised
         assert here
 
-    error, told = KeyError("raised"), list[object]()
+    error, reported = KeyError("raised"), list[object]()
     consumer = Consumer()
     consumer.on_hit = lambda frame, line: raises(Deliberate(error))()
     with opened(consumer) as source:
         code = code_of(function)
         source.watch_lines(code, lines(code, "raised"))
-        source.record_calls(code, lambda *_: 1, lambda token, frame, *end: told.append(end))
+        source.record_calls(code, lambda *_: 1, lambda token, frame, *end: reported.append(end))
         for _ in range(3):
             with pytest.raises(KeyError):
                 function()
-    assert told == [(None, error)] * 3
+    assert reported == [(None, error)] * 3
 
 
 # --- failures of ours -----------------------------------------------------------------------------
 
 
-def check_a_bug_in_a_handler_removes_its_line_and_is_told_once() -> None:
+def check_a_bug_in_a_handler_removes_its_line_and_is_reported_once() -> None:
     def bug(frame: FrameType, line: int) -> None:
         if len(consumer.hits) == 1:
             raise ZeroDivisionError("a bug")
@@ -240,7 +240,7 @@ def check_a_bug_in_a_recorder_removes_it() -> None:
         assert len(consumer.failures) == 1
 
 
-def check_a_bug_at_the_end_of_a_module_is_told() -> None:
+def check_a_bug_at_the_end_of_a_module_is_reported() -> None:
     consumer = Consumer()
     consumer.ours = (*consumer.ours, __file__)
     consumer.ended = None  # type: ignore[assignment]
@@ -476,8 +476,8 @@ def check_a_foreign_tracer_that_comes_later_is_refused_and_survived() -> None:
         assert source.refresh()
         watched()
         assert consumer.hits == ["first"]
-    (told,) = consumer.failures
-    assert told.startswith("the program used sys.settrace")
+    (reported,) = consumer.failures
+    assert reported.startswith("the program used sys.settrace")
 
 
 def check_a_thread_with_a_foreign_tracer_is_left_alone() -> None:
@@ -633,17 +633,17 @@ def check_a_forked_child_has_nothing_armed_and_the_parent_goes_on() -> None:
 def check_a_child_forked_inside_a_hit_is_clean_too() -> None:
     consumer = Consumer()
     code = code_of(watched)
-    told: list[str] = []
+    reported: list[str] = []
 
     def fork(frame: FrameType, line: int) -> None:
-        if not told:
-            told.append(forked(child_state(consumer, code)))
+        if not reported:
+            reported.append(forked(child_state(consumer, code)))
 
     consumer.on_hit = fork
     with opened(consumer) as source:
         source.watch_lines(code, lines(code, "first", "second"))
         assert watched() == "1 2"
-    assert told == [CLEAN]
+    assert reported == [CLEAN]
     assert consumer.hits == ["first", "second"]
 
 

@@ -51,7 +51,7 @@ def check_a_line_hits_at_every_pass() -> None:
     assert consumer.hits == ["before", "body", "body"]
 
 
-def check_nothing_is_told_after_closing() -> None:
+def check_nothing_is_reported_after_closing() -> None:
     consumer = Consumer()
     with opened(consumer) as source:
         source.watch_lines(code_of(total), lines(code_of(total), "body"))
@@ -235,7 +235,7 @@ def check_only_the_code_that_holds_a_line_is_armed() -> None:
     assert consumer.hits == ["held"]
 
 
-def check_equal_code_objects_are_told_apart() -> None:
+def check_equal_code_objects_are_distinguished() -> None:
     """Trap A: two imports of one file compare equal and are armed separately."""
     consumer = Consumer()
     text = "def function():\n    return 1\n"
@@ -360,7 +360,7 @@ def import_file(path: Path) -> ModuleType:
     return module
 
 
-def check_a_module_is_bound_before_its_first_line_runs_and_told_when_it_ends() -> None:
+def check_a_module_is_bound_before_its_first_line_runs_and_reported_when_it_ends() -> None:
     consumer = Consumer()
     with tempfile.TemporaryDirectory() as folder, opened(consumer) as source:
         path = Path(folder, "late.py")

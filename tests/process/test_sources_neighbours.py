@@ -323,32 +323,32 @@ def check_another_tool_keeps_its_events() -> None:
         raise Skipped("sys.settrace has room for one tool")
     monitoring = sys.monitoring
     events = monitoring.events
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
     code = code_of(worker)
     for owner in (2, 3):
-        told.clear()
+        reported.clear()
         monitoring.use_tool_id(owner, "neighbour")
-        line = lambda code, line: told.append(("line", line))  # noqa: E731
-        start = lambda code, offset: told.append(("start", 0))  # noqa: E731
+        line = lambda code, line: reported.append(("line", line))  # noqa: E731
+        start = lambda code, offset: reported.append(("start", 0))  # noqa: E731
         previous = monitoring.register_callback(owner, events.LINE, line)
         assert previous is None
         monitoring.register_callback(owner, events.PY_START, start)
         monitoring.set_local_events(owner, code, events.LINE | events.PY_START)
         try:
             worker(3)
-            expected = told.copy()
+            expected = reported.copy()
             consumer = Consumer()
             with opened(consumer) as source:
-                told.clear()
+                reported.clear()
                 source.discover(True)
                 source.watch_lines(code, lines(code, "worker"))
                 source.record_calls(code, lambda *_: 1, lambda *end: None)
                 worker(3)
-                assert told == expected
+                assert reported == expected
                 assert consumer.hits == ["worker"] * 3
-            told.clear()
+            reported.clear()
             worker(3)
-            assert told == expected
+            assert reported == expected
             assert monitoring.get_local_events(owner, code) == events.LINE | events.PY_START
         finally:
             monitoring.set_local_events(owner, code, 0)
@@ -411,10 +411,10 @@ def check_ids_come_back_when_the_program_has_enough_of_them() -> None:
                 monitoring.use_tool_id(tool, "claimed")
             worker(2)
             assert consumer.hits == []
-            (told,) = consumer.failures
-            assert "tool id 5 of sys.monitoring" in told
-            assert "4 (claimed)" in told
-            assert source.engine == {"name": "none", "why": told}
+            (reported,) = consumer.failures
+            assert "tool id 5 of sys.monitoring" in reported
+            assert "4 (claimed)" in reported
+            assert source.engine == {"name": "none", "why": reported}
             assert source.refresh()
             source.discover(True)
             source.discover(False)
@@ -429,7 +429,7 @@ def check_ids_come_back_when_the_program_has_enough_of_them() -> None:
         worker(2)
         assert consumer.hits == ["worker"] * 2
         assert source.engine["why"].startswith("tool ids 4 and 5")
-    assert consumer.failures == [told]
+    assert consumer.failures == [reported]
 
 
 def check_a_forked_child_claims_any_id() -> None:

@@ -28,7 +28,7 @@ from tests.process.sources_checks import (
     run_as_script,
 )
 
-Told = list[tuple[str, str]]
+Reported = list[tuple[str, str]]
 
 
 class Listener(Consumer):
@@ -37,14 +37,14 @@ class Listener(Consumer):
     def __init__(self) -> None:
         super().__init__()
         self.ours = (*self.ours, __file__)
-        self.told: Told = []
+        self.reported: Reported = []
         self.act: Callable[[FrameType, BaseException], object] = lambda frame, error: None
-        self.raises = Raises(lambda cls: True, __file__.__eq__, self._tell)
+        self.raises = Raises(lambda cls: True, __file__.__eq__, self._report)
 
-    def _tell(self, frame: FrameType, error: BaseException, traceback: TracebackType) -> None:
+    def _report(self, frame: FrameType, error: BaseException, traceback: TracebackType) -> None:
         assert traceback.tb_frame is frame
         assert error.__traceback__ is traceback
-        self.told.append((frame.f_code.co_name, type(error).__name__))
+        self.reported.append((frame.f_code.co_name, type(error).__name__))
         self.act(frame, error)
 
 
@@ -69,7 +69,7 @@ def handled() -> str:
     return "nothing"
 
 
-def check_every_frame_tells_and_a_second_raise_of_the_same_does_not() -> None:
+def check_every_frame_reports_and_a_second_raise_of_the_same_does_not() -> None:
     def again() -> None:
         try:
             in_c()
@@ -78,18 +78,18 @@ def check_every_frame_tells_and_a_second_raise_of_the_same_does_not() -> None:
 
     with listening() as (listener, _):
         handled()
-        assert listener.told == [("in_c", "KeyError"), ("handled", "KeyError")]
-        del listener.told[:]
+        assert listener.reported == [("in_c", "KeyError"), ("handled", "KeyError")]
+        del listener.reported[:]
         try:
             again()
         except KeyError:
             pass
-        assert listener.told == [
+        assert listener.reported == [
             ("in_c", "KeyError"),
             ("again", "KeyError"),
             ("in_c", "KeyError"),
             ("handled", "KeyError"),
-            ("check_every_frame_tells_and_a_second_raise_of_the_same_does_not", "KeyError"),
+            ("check_every_frame_reports_and_a_second_raise_of_the_same_does_not", "KeyError"),
         ]
 
 
@@ -115,10 +115,10 @@ def check_loops_end_silently() -> None:
 
     with listening() as (listener, _):
         loops()
-    assert listener.told == [("__next__", "StopIteration")]
+    assert listener.reported == [("__next__", "StopIteration")]
 
 
-def check_only_wanted_classes_and_files_tell() -> None:
+def check_only_wanted_classes_and_files_report() -> None:
     listener = Listener()
     asked: list[type] = []
 
@@ -127,17 +127,17 @@ def check_only_wanted_classes_and_files_tell() -> None:
         return cls is LookupError
 
     with opened(listener) as source:
-        source.watch_raises(Raises(wants, __file__.__eq__, listener._tell))
+        source.watch_raises(Raises(wants, __file__.__eq__, listener._report))
         handled()
         assert KeyError in asked
-        source.watch_raises(Raises(lambda cls: True, lambda file: False, listener._tell))
+        source.watch_raises(Raises(lambda cls: True, lambda file: False, listener._report))
         handled()
         source.watch_raises(None)
         handled()
-    assert listener.told == []
+    assert listener.reported == []
 
 
-def check_frames_that_run_already_and_other_threads_tell() -> None:
+def check_frames_that_run_already_and_other_threads_report() -> None:
     ready, go = threading.Event(), threading.Event()
 
     def waiting() -> None:
@@ -169,8 +169,8 @@ def check_frames_that_run_already_and_other_threads_tell() -> None:
             raise ValueError
         except ValueError:
             pass
-    name = "check_frames_that_run_already_and_other_threads_tell"
-    assert listener.told == [
+    name = "check_frames_that_run_already_and_other_threads_report"
+    assert listener.reported == [
         ("waiting", "OSError"),
         ("generate", "LookupError"),
         (name, "LookupError"),
@@ -201,7 +201,7 @@ def check_lines_and_calls_of_the_same_code_go_on() -> None:
         source.watch_raises(None)
         handled()
     assert listener.hits == ["second"]
-    assert listener.told == [("in_c", "KeyError"), ("handled", "KeyError")]
+    assert listener.reported == [("in_c", "KeyError"), ("handled", "KeyError")]
     assert ends == [KeyError, KeyError]
 
 
@@ -239,7 +239,7 @@ def check_another_exception_takes_its_place_and_is_chained() -> None:
     assert place is not None
     assert place.tb_frame.f_code is code_of(raising)
     assert frozenset({place.tb_lineno}) == lines(code_of(raising), "here")
-    assert listener.told == [
+    assert listener.reported == [
         ("raising", "ValueError"),
         ("raising", "OSError"),
         ("outer", "LookupError"),
@@ -276,24 +276,24 @@ def check_ctrl_c_passes_and_a_bug_of_ours_ends_it() -> None:
     assert "ours" in listener.failures[0]
 
 
-def check_a_class_filter_that_fails_is_told_and_harmless() -> None:
+def check_a_class_filter_that_fails_is_reported_and_harmless() -> None:
     def wants(cls: type) -> bool:
         raise ZeroDivisionError("ours")
 
     listener = Listener()
     with opened(listener) as source:
-        source.watch_raises(Raises(wants, __file__.__eq__, listener._tell))
+        source.watch_raises(Raises(wants, __file__.__eq__, listener._report))
         assert handled() == "NoneType"
         assert handled() == "NoneType"
     assert len(listener.failures) == 1
 
 
-def check_a_quiet_thread_tells_nothing() -> None:
+def check_a_quiet_thread_reports_nothing() -> None:
     with listening() as (listener, _):
         listener.quiet.add(threading.get_ident())
         handled()
         listener.quiet.clear()
-    assert listener.told == []
+    assert listener.reported == []
 
 
 def check_a_program_at_its_recursion_limit_goes_on() -> None:
@@ -310,12 +310,12 @@ def check_a_program_at_its_recursion_limit_goes_on() -> None:
             pass
         else:
             raise AssertionError
-        del listener.told[:]
+        del listener.reported[:]
         if sys.version_info < (3, 12):
             assert listener.source is not None
             listener.source.refresh()
         handled()
-    assert listener.told == [("in_c", "KeyError"), ("handled", "KeyError")]
+    assert listener.reported == [("in_c", "KeyError"), ("handled", "KeyError")]
     removed = [each for each in listener.failures if "its recursion limit" in each]
     assert listener.failures == removed
     assert len(removed) <= (sys.version_info < (3, 12))
@@ -352,13 +352,13 @@ def check_nothing_is_armed_in_a_forked_child() -> None:
         child = os.fork()
         if not child:
             handled()
-            clean = listener.told == [] and sys.gettrace() is None
+            clean = listener.reported == [] and sys.gettrace() is None
             if sys.version_info >= (3, 12):
                 clean = clean and not any(sys.monitoring.get_tool(tool) for tool in OUR_IDS)
             os._exit(7 if clean else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         handled()
-    assert len(listener.told) == 2
+    assert len(listener.reported) == 2
 
 
 def check_coverage_sees_the_same_beside_raises() -> None:
@@ -381,13 +381,13 @@ def check_coverage_sees_the_same_beside_raises() -> None:
             listener = Listener()
             with opened(listener) as source:
                 if watched:
-                    everywhere = Raises(lambda cls: True, str(path).__eq__, listener._tell)
+                    everywhere = Raises(lambda cls: True, str(path).__eq__, listener._report)
                     source.watch_raises(everywhere)
                 namespace["handled"]()
             namespace["handled"]()
             measuring.stop()
             measured.append(sorted(measuring.get_data().arcs(str(path)) or ()))
-            assert len(listener.told) == 2 * watched
+            assert len(listener.reported) == 2 * watched
     assert measured[0] == measured[1]
 
 

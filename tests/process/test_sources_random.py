@@ -98,15 +98,15 @@ def end(function: Callable[[Callable[[], float]], Any], seed: int) -> Outcome | 
     return None
 
 
-def check_every_end_is_told_as_it_came() -> None:
+def check_every_end_is_shown_as_it_came() -> None:
     consumer = Consumer()
-    told: list[Outcome] = []
+    reported: list[Outcome] = []
 
     def start(frame: FrameType, _locals: object) -> object:
         return len(frame.f_locals)
 
     def ended(token: object, frame: FrameType, result: object, error: object) -> None:
-        told.append(("returned", result) if error is None else ("raised", type(error)))
+        reported.append(("returned", result) if error is None else ("raised", type(error)))
 
     ends = 0
     gc.disable()  # what stays suspended ends at once, and nothing later
@@ -115,12 +115,12 @@ def check_every_end_is_told_as_it_came() -> None:
             function = Writer(seed).function()
             expected = end(function, again)
             source.record_calls(code_of(function), start, ended)
-            told.clear()
+            reported.clear()
             assert end(function, again) == expected, seed
             source.stop_recording(code_of(function))
             if expected is not None:
                 ends += 1
-                assert told == [expected], seed
+                assert reported == [expected], seed
     gc.enable()
     assert ends > PROGRAMS
     assert consumer.failures == []

@@ -21,7 +21,7 @@ from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.source_text import EDITED
 
 HERE = "import sys\n\n\ndef here(depth=0):\n    return sys._getframe(depth)  # told\n"
-TOLD = "return sys._getframe(depth)  # told"
+REPORTED = "return sys._getframe(depth)  # told"
 LINE = 5
 
 
@@ -38,7 +38,7 @@ def run(text: str, file: str, **names: Any) -> FrameType:
     return frame
 
 
-def told(lens: Lens, frame: FrameType, line: int = LINE) -> tuple[object, ...]:
+def reported(lens: Lens, frame: FrameType, line: int = LINE) -> tuple[object, ...]:
     place = lens.place(frame, line)
     return place["file"], place["line"], lens.source(frame, line)["source"]
 
@@ -70,7 +70,7 @@ def test_code_of_moved_caches_is_of_the_file_of_its_module(
     assert file_now(str(old)) in (str(old), str(new))
     assert frame_file(frame) == file_now(str(old)) == str(new)
     lens = lens_of(tmp_path / "new")
-    assert told(lens, frame) == ("test_it.py", LINE, TOLD)
+    assert reported(lens, frame) == ("test_it.py", LINE, REPORTED)
     assert lens.project.has(frame)
 
 
@@ -101,15 +101,15 @@ def test_relative_names_begin_where_the_process_was_started(
 # --- texts that changed ---------------------------------------------------------------------------
 
 
-def test_a_line_that_moved_is_told_as_it_is_in_the_code_and_where_it_is_now(
+def test_a_line_that_moved_is_shown_as_it_is_in_the_code_and_where_it_is_now(
     tmp_path: Path, module: ModuleType
 ) -> None:
     frame, lens = module.here(), lens_of(tmp_path)
-    assert lens.source(frame, LINE) == {"source": TOLD}
+    assert lens.source(frame, LINE) == {"source": REPORTED}
     (tmp_path / "there.py").write_text("# 1\n# 2\n" + HERE, encoding="utf-8")
     note = f"{EDITED}; this is line {LINE + 2} now"
     for each in (lens, lens_of(tmp_path)):  # who has seen the old text, and who has not
-        assert told(each, frame) == ("there.py", LINE, TOLD)
+        assert reported(each, frame) == ("there.py", LINE, REPORTED)
         assert each.source(frame, LINE)["note"] == note
 
 
@@ -117,9 +117,9 @@ def test_a_function_that_was_edited_has_its_old_text_or_none(
     tmp_path: Path, module: ModuleType
 ) -> None:
     frame, lens = module.here(), lens_of(tmp_path)
-    assert told(lens, frame) == ("there.py", LINE, TOLD)
+    assert reported(lens, frame) == ("there.py", LINE, REPORTED)
     (tmp_path / "there.py").write_text(HERE.replace("(depth)", "( depth)"), encoding="utf-8")
-    assert lens.source(frame, LINE) == {"source": TOLD, "note": EDITED}
+    assert lens.source(frame, LINE) == {"source": REPORTED, "note": EDITED}
     assert lens_of(tmp_path).source(frame, LINE) == {"source": "", "note": EDITED}
 
 
@@ -127,7 +127,7 @@ def test_after_a_reload_each_function_has_the_text_that_it_was_made_of(
     tmp_path: Path, module: ModuleType
 ) -> None:
     old, lens = module.here(), lens_of(tmp_path)
-    assert told(lens, old)[2] == TOLD
+    assert reported(lens, old)[2] == REPORTED
     text = HERE.replace("told", "anew")
     text = text.replace("depth=0", "depth=0, *more").replace("(depth)", "(int(depth))")
     (tmp_path / "there.py").write_text(text, encoding="utf-8")
@@ -135,13 +135,13 @@ def test_after_a_reload_each_function_has_the_text_that_it_was_made_of(
     assert lens.source(module.here(), LINE) == {
         "source": "return sys._getframe(int(depth))  # anew"
     }
-    assert lens.source(old, LINE) == {"source": TOLD, "note": EDITED}
+    assert lens.source(old, LINE) == {"source": REPORTED, "note": EDITED}
 
 
 def test_a_file_that_was_only_touched_is_as_it_was(tmp_path: Path, module: ModuleType) -> None:
     lens = lens_of(tmp_path)
     os.utime(tmp_path / "there.py")
-    assert lens.source(module.here(), LINE) == {"source": TOLD}
+    assert lens.source(module.here(), LINE) == {"source": REPORTED}
 
 
 # --- what is no Python ----------------------------------------------------------------------------
@@ -152,35 +152,35 @@ def page(tmp_path: Path, name: str = "page.html") -> str:
     return str(tmp_path / name)
 
 
-def test_code_of_a_template_has_the_line_that_its_table_tells(
+def test_code_of_a_template_has_the_line_that_its_table_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = {"__jinja_template__": object(), "debug_info": "1=2&2=5&4=9"}
     frame = run(HERE, page(tmp_path), **names)
-    assert told(lens_of(tmp_path), frame, 7) == ("page.html", 2, "")  # it may be another by now
+    assert reported(lens_of(tmp_path), frame, 7) == ("page.html", 2, "")  # it may be another by now
     monkeypatch.setattr(source_text, "_STARTED", source_text._STARTED + 10**15)
-    assert told(lens_of(tmp_path), frame, 7) == ("page.html", 2, "{{ price }}")
-    assert told(lens_of(tmp_path), frame, 1) == ("page.html", 1, "<p>")
+    assert reported(lens_of(tmp_path), frame, 7) == ("page.html", 2, "{{ price }}")
+    assert reported(lens_of(tmp_path), frame, 1) == ("page.html", 1, "<p>")
 
 
 def test_code_that_has_another_text_than_its_file_has_no_line_of_that(tmp_path: Path) -> None:
     lens = lens_of(tmp_path)
     for name in ("page.html", "notebook.ipynb", "rules"):
         frame = run(HERE, page(tmp_path, name))
-        assert told(lens, frame) == (f"<compiled from {name}>", LINE, "")
+        assert reported(lens, frame) == (f"<compiled from {name}>", LINE, "")
     mako = {"_template_filename": page(tmp_path), "_template_uri": "page.html"}
     frame = run(HERE, "page_html", **mako)
-    assert told(lens, frame) == ("<compiled from page.html>", LINE, "")
+    assert reported(lens, frame) == ("<compiled from page.html>", LINE, "")
 
 
 def test_languages_that_are_imported_and_scripts_have_their_lines(tmp_path: Path) -> None:
     lens = lens_of(tmp_path)
     (tmp_path / "script").write_text(HERE, encoding="utf-8")
-    assert told(lens, run(HERE, str(tmp_path / "script"))) == ("script", LINE, TOLD)
+    assert reported(lens, run(HERE, str(tmp_path / "script"))) == ("script", LINE, REPORTED)
     file = page(tmp_path, "page.hy")
     spec = importlib.util.spec_from_file_location("page", file, loader=object())  # type: ignore[arg-type]
-    assert told(lens, run(HERE, file, __spec__=spec)) == ("page.hy", LINE, "</p>")
-    assert told(lens, run(HERE, file, __jinja_exception__=1)) == ("page.hy", LINE, "</p>")
+    assert reported(lens, run(HERE, file, __spec__=spec)) == ("page.hy", LINE, "</p>")
+    assert reported(lens, run(HERE, file, __jinja_exception__=1)) == ("page.hy", LINE, "</p>")
 
 
 def test_code_without_a_file_has_the_text_that_the_program_keeps(
@@ -191,10 +191,12 @@ def test_code_without_a_file_has_the_text_that_the_program_keeps(
     lines = HERE.splitlines(keepends=True)
     for name in ("<ipython-input-1-2>", "<doctest it[0]>", str(tmp_path / "123.py")):
         monkeypatch.setitem(linecache.cache, name, (1, None, lines, name))
-        assert lens_of(tmp_path).source(run(HERE, name), LINE) == {"source": TOLD}
+        assert lens_of(tmp_path).source(run(HERE, name), LINE) == {"source": REPORTED}
 
 
-def test_what_can_t_be_compared_is_told_without_a_text(tmp_path: Path, module: ModuleType) -> None:
+def test_what_can_t_be_compared_is_reported_without_a_text(
+    tmp_path: Path, module: ModuleType
+) -> None:
     """Of a module that pytest has rewritten, where it can't be asked to do that again."""
 
     def rewrite(tree: object, source: bytes) -> None:
@@ -207,4 +209,4 @@ def test_what_can_t_be_compared_is_told_without_a_text(tmp_path: Path, module: M
         assert lens.source(frame, LINE) == {"source": ""}
     texts = source_text.Texts(lambda _tree, _source: None)
     lens = Lens(Project(str(tmp_path)), Redactor(), texts=texts)
-    assert lens.source(frame, LINE) == {"source": TOLD}
+    assert lens.source(frame, LINE) == {"source": REPORTED}

@@ -244,7 +244,7 @@ def check_until_a_line_or_the_end_of_the_frame() -> None:
     assert places == "r3 r3 r3 END", places
 
 
-def check_recursion_is_told_by_frames() -> None:
+def check_recursion_is_reported_by_frames() -> None:
     places = walk(lambda: recursive(2), "r1", "over", code=code_of(recursive))
     assert places == "r1 r2 r3 END", places
 
@@ -307,8 +307,8 @@ def check_a_bug_of_ours_ends_the_step_and_not_the_program() -> None:
         consumer.on_hit = follow
         source.watch_lines(code_of(program), lines(code_of(program), "p1"))
         assert program() == 4
-        (told,) = consumer.failures
-        assert "following the program" in told
+        (reported,) = consumer.failures
+        assert "following the program" in reported
         source.follow(threading.get_ident(), None)
 
 

@@ -37,7 +37,7 @@ def cid_of(data: bytes) -> str:
     return hashlib.sha512(data).hexdigest()
 
 
-def told(value: object) -> dict[str, Any]:
+def reported(value: object) -> dict[str, Any]:
     return {"type": type(value).__name__, "repr": repr(value), "attributes": {}}
 
 
@@ -46,7 +46,7 @@ def filled(store: CIDStore, *values: object) -> list[str]:
     for value in values:
         data = pickle.dumps(value, 4)
         names.append(cid_of(data))
-        store.put(names[-1], told(value), data)
+        store.put(names[-1], reported(value), data)
     return names
 
 
@@ -69,7 +69,7 @@ def test_an_object_is_found_by_its_cid(path: Path) -> None:
     store = CIDStore(path)
     (name,) = filled(store, [1, 2])
     assert store.get(name) == pickle.dumps([1, 2], 4)
-    assert store.description(name) == told([1, 2])
+    assert store.description(name) == reported([1, 2])
     assert (store.state, len(store)) == ("open", 1)
     store.close()
     assert (store.state, store.description(name)) == ("closed", None)
@@ -87,13 +87,13 @@ def test_what_is_not_there_is_not_found(path: Path, cid: str) -> None:
 def test_equal_objects_are_stored_once_and_a_missing_pickle_is_added(path: Path) -> None:
     store = CIDStore(path)
     data = pickle.dumps(5, 4)
-    store.put(cid_of(data), told(5))
+    store.put(cid_of(data), reported(5))
     assert store.get(cid_of(data)) is None
     filled(store, 5)
     assert store.get(cid_of(data)) == data
     filled(store, 5)
-    store.put(cid_of(data), told(6))
-    assert (len(store), store.description(cid_of(data))) == (1, told(5))
+    store.put(cid_of(data), reported(6))
+    assert (len(store), store.description(cid_of(data))) == (1, reported(5))
     store.close()
 
 
@@ -166,7 +166,7 @@ def test_a_damaged_object_is_answered_with_a_placeholder(
     name, other = filled(store, [1], [2])
     damaged(path, f"UPDATE objects SET {change} WHERE cid = ?", value, bytes.fromhex(name))
     assert store.description(name) == unreadable(error)
-    assert store.description(other) == told([2])
+    assert store.description(other) == reported([2])
     if change == "data = ?":
         assert store.get(name) is None
     store.close()
@@ -216,8 +216,8 @@ class Bomb:
 def test_nothing_is_unpickled(path: Path) -> None:
     data = pickle.dumps(Bomb(), 4)
     store = CIDStore(path)
-    store.put(cid_of(data), told("a bomb"), data)
-    assert store.description(cid_of(data)) == told("a bomb")
+    store.put(cid_of(data), reported("a bomb"), data)
+    assert store.description(cid_of(data)) == reported("a bomb")
     assert store.get(cid_of(data)) == data
     store.close()
     merged = CIDStore(path.with_name("merged.db"))
@@ -251,11 +251,11 @@ def test_a_full_disk_is_counted_and_what_was_stored_stays(path: Path) -> None:
     assert store.counts.lost == 6
     store.close()
     reader = CIDStore(path, is_reader=True)
-    assert reader.description(name) == told("before")
+    assert reader.description(name) == reported("before")
     reader.close()
 
 
-def test_a_python_without_sqlite_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_sqlite_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "sqlite3", None)
     store = CIDStore(path)
     filled(store, 1)

@@ -11,24 +11,24 @@ from pytest_cideldill.reports.digest import KEPT, read, runs_in
 from tests.process.written import BEGAN, Writer, call, hit, phase, write, write_part
 
 
-def test_tests_failures_hits_and_calls_are_told_of_all_processes(tmp_path: Path) -> None:
+def test_tests_failures_hits_and_calls_are_reported_of_all_processes(tmp_path: Path) -> None:
     main, worker = Writer().begin(), Writer("gw0").begin()
     passed = worker.test("test_right", hit("total=3"), call("c1"))
     failed = worker.test("test_wrong", hit("total=4", 2), failure={})
-    told = read(write(tmp_path, main.end(), worker.end()))
-    assert [(each.nodeid, each.worker, each.outcome) for each in told.tests] == [
+    reported = read(write(tmp_path, main.end(), worker.end()))
+    assert [(each.nodeid, each.worker, each.outcome) for each in reported.tests] == [
         (passed, "gw0", "passed"),
         (failed, "gw0", "failed"),
     ]
-    (failure,) = told.failures
+    (failure,) = reported.failures
     assert (failure.nodeid, failure.place) == (failed, "test_shop.py:10")
     assert failure.cause == "AssertionError: assert 3 == 4"
     assert failure.statement == "assert total([1, 2]) == 4"
-    (tracepoint,) = told.hottest
+    (tracepoint,) = reported.hottest
     assert (tracepoint.place, tracepoint.message) == ("shop.py:5", "total={total}")
     messages = [line.values["message"] for line in tracepoint.hits.lines()]
-    assert (messages, told.calls.count, told.damaged) == (["total=3", "total=4"], 1, 0)
-    assert told.summary.outcomes == {"failed": 1, "passed": 1}
+    assert (messages, reported.calls.count, reported.damaged) == (["total=3", "total=4"], 1, 0)
+    assert reported.summary.outcomes == {"failed": 1, "passed": 1}
 
 
 def test_of_many_rows_the_first_and_the_last_are_kept(tmp_path: Path) -> None:
@@ -56,12 +56,12 @@ def test_what_is_kept_of_a_hot_tracepoint_does_not_drown_another_one(tmp_path: P
     assert len(kept) < 2 * KEPT + 1_000  # a block more
 
 
-def test_a_tracepoint_of_a_function_tells_where_and_when(tmp_path: Path) -> None:
+def test_a_tracepoint_of_a_function_reports_where_and_when(tmp_path: Path) -> None:
     writer = Writer().begin()
     place = {"file": "/project/shop.py", "qualname": "Cart.add", "line": 7, "at": "return"}
-    writer.tell("add_trace", id="tp-2", message="{result}", condition="item", **place)
-    told = read(write(tmp_path, writer.end())).tracepoints["tp-2"]
-    assert (told.place, told.message, told.condition) == (
+    writer.append("add_trace", id="tp-2", message="{result}", condition="item", **place)
+    reported = read(write(tmp_path, writer.end())).tracepoints["tp-2"]
+    assert (reported.place, reported.message, reported.condition) == (
         "shop.py:7 Cart.add@return",
         "{result}",
         "item",
@@ -71,23 +71,23 @@ def test_a_tracepoint_of_a_function_tells_where_and_when(tmp_path: Path) -> None
 def test_a_test_whose_process_was_killed_is_unfinished(tmp_path: Path) -> None:
     writer = Writer().begin()
     writer.test("test_right")
-    writer.tell("test_started", nodeid="test_shop.py::test_killer")
+    writer.append("test_started", nodeid="test_shop.py::test_killer")
     write_part(tmp_path / "run-x", writer.lines)
-    told = read(tmp_path / "run-x")
-    assert [each.outcome for each in told.tests] == ["passed", "unfinished"]
-    assert told.summary.finished_at is None
+    reported = read(tmp_path / "run-x")
+    assert [each.outcome for each in reported.tests] == ["passed", "unfinished"]
+    assert reported.summary.finished_at is None
 
 
-def test_what_its_worker_told_of_a_test_is_not_told_again(tmp_path: Path) -> None:
+def test_what_its_worker_reported_of_a_test_is_not_reported_again(tmp_path: Path) -> None:
     """xdist's controller tells the tests of a worker that crashed; it can't know which we know."""
     main, worker = Writer().begin(), Writer("gw0").begin()
     failed = worker.test("test_wrong", failure={})
     main.now = worker.now
     again = phase(failed)
     lost = phase("test_shop.py::test_lost", phase="???", exception=None, longrepr="crashed")
-    for nodeid, told in ((failed, again), (lost["nodeid"], lost)):
+    for nodeid, reported in ((failed, again), (lost["nodeid"], lost)):
         ended: dict[str, Any] = {"plain": {}, "duration_s": 0.1, "has_ended": nodeid == failed}
-        main.tell("node_relayed", about="gw0", nodeid=nodeid, phases=[told], **ended)
+        main.append("node_relayed", about="gw0", nodeid=nodeid, phases=[reported], **ended)
     story = read(write(tmp_path, main.end(), worker))
     assert [(each.nodeid, each.phase) for each in story.failures] == [
         (failed, "call"),
@@ -102,9 +102,9 @@ def test_attempts_of_a_test_are_one_test(tmp_path: Path) -> None:
     """pytest-rerunfailures: what counts is the last one."""
     writer = Writer().begin()
     nodeid = "test_shop.py::test_flaky"
-    writer.tell("test_started", nodeid=nodeid)
-    writer.tell("test_phase", **phase(nodeid, category="rerun", attempt=1))
-    writer.tell("test_outcome", nodeid=nodeid, duration_s=1.0, plain={}, again=True)
+    writer.append("test_started", nodeid=nodeid)
+    writer.append("test_phase", **phase(nodeid, category="rerun", attempt=1))
+    writer.append("test_outcome", nodeid=nodeid, duration_s=1.0, plain={}, again=True)
     writer.test("test_flaky")
     (test,) = read(write(tmp_path, writer.end(0))).tests
     assert (test.outcome, test.duration_s) == ("passed", 1.002)
@@ -114,7 +114,7 @@ def test_attempts_of_a_test_are_one_test(tmp_path: Path) -> None:
 def test_a_file_that_is_not_collected_is_a_failure_once(tmp_path: Path) -> None:
     workers = [Writer(name).begin() for name in ("gw0", "gw1")]
     for each in workers:
-        each.tell("collection_failed", nodeid="test_x.py", longrepr="E   ImportError: no x")
+        each.append("collection_failed", nodeid="test_x.py", longrepr="E   ImportError: no x")
     story = read(write(tmp_path, *workers))
     assert story.summary.outcomes == {"error": 1}
     (failure,) = story.failures
@@ -127,8 +127,8 @@ def test_a_file_that_is_not_collected_is_a_failure_once(tmp_path: Path) -> None:
 
 def test_words_of_the_run_are_notes(tmp_path: Path) -> None:
     writer = Writer().begin()
-    writer.tell("warning", message="a probe is gone")
-    writer.tell("log", message="after checkout", values={"total": "40"}, nodeid="t.py::test_a")
+    writer.append("warning", message="a probe is gone")
+    writer.append("log", message="after checkout", values={"total": "40"}, nodeid="t.py::test_a")
     notes = read(write(tmp_path, writer.end())).notes
     assert [(each.type, each.text, each.nodeid) for each in notes] == [
         ("warning", "a probe is gone", None),
@@ -148,7 +148,7 @@ def test_words_of_the_run_are_notes(tmp_path: Path) -> None:
 def test_a_line_that_makes_no_sense_is_counted(tmp_path: Path, values: dict[str, Any]) -> None:
     """A record may come from anywhere."""
     writer = Writer().begin()
-    writer.tell(**values)
+    writer.append(**values)
     assert read(write(tmp_path, writer.end())).damaged == 1
 
 

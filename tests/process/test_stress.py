@@ -90,7 +90,7 @@ class Stress:
         self.process = Debuggee()
         self.passes = [Counter[str]() for _ in range(THREADS)]
         self.turns = [0] * THREADS
-        self.told: Counter[str] = Counter()
+        self.reported: Counter[str] = Counter()
         self.gone: set[str] = set()
         self.problems: list[str] = []
         self.codes: list[CodeType] = []
@@ -153,7 +153,7 @@ class Stress:
             if isinstance(event, Recorded):
                 for row in event.rows:
                     id = row["breakpoint_id"]
-                    self.told[id] += 1
+                    self.reported[id] += 1
                     if id in self.gone:
                         self.problems.append(f"{id} was told after its end")
             elif isinstance(event, Warned):
@@ -196,8 +196,8 @@ class Stress:
         self.gone.update(due)
         for id, (probe, each) in due.items():
             expected = probe.passes.value // each if each else 0
-            if self.told[id] != expected:
-                self.problems.append(f"{id}: told {self.told[id]} of {expected}")
+            if self.reported[id] != expected:
+                self.problems.append(f"{id}: told {self.reported[id]} of {expected}")
 
     def restart(self) -> None:
         """All events of all tools come back that were disabled anywhere."""
@@ -225,15 +225,15 @@ class Stress:
         for each in self.passes:
             expected += each
         counted = Counter({id: steady[id].passes.value for id in STEADY})
-        told = Counter({id: self.told[id] for id in STEADY})
+        reported = Counter({id: self.reported[id] for id in STEADY})
         self.process.manager.release("stop")
         names: dict[str, Any] = {}
         exec(compile(TEXT, self.file, "exec"), names)
         names["steady"](ROUNDS)
         self.take()
-        figures = f"passed {expected}, counted {counted}, told {told}; {self.problems}"
-        assert counted == told == expected, figures
-        assert {id: self.told[id] for id in STEADY} == told, "told after the end"
+        figures = f"passed {expected}, counted {counted}, told {reported}; {self.problems}"
+        assert counted == reported == expected, figures
+        assert {id: self.reported[id] for id in STEADY} == reported, "told after the end"
         assert self.problems == []
         assert not self.process.has(Stopped)
         assert armed(self.codes) == []

@@ -65,23 +65,23 @@ def keys(value: object, **options: Any) -> list[str]:
     return list(describe(value, **options)["attributes"])
 
 
-def test_an_object_is_told_with_its_parts() -> None:
-    told = describe(CART)
-    assert told["type"] == f"{HERE}.Cart"
-    assert told["repr"].startswith("Cart(items=[Item(name='lamp', price=Decimal('9.5')), ")
-    assert list(told["attributes"]) == ["items", "by_name"]
-    items = told["attributes"]["items"]
+def test_an_object_is_reported_with_its_parts() -> None:
+    reported = describe(CART)
+    assert reported["type"] == f"{HERE}.Cart"
+    assert reported["repr"].startswith("Cart(items=[Item(name='lamp', price=Decimal('9.5')), ")
+    assert list(reported["attributes"]) == ["items", "by_name"]
+    items = reported["attributes"]["items"]
     assert (items["type"], items["length"]) == ("list", 2)
     assert items["attributes"]["[0]"]["attributes"] == {
         "name": leaf("str", "'lamp'", length=4),
         "price": leaf("decimal.Decimal", "Decimal('9.5')"),
     }
-    assert list(told["attributes"]["by_name"]["attributes"]) == ["['lamp']", "['desk']"]
-    assert "truncated" not in told
+    assert list(reported["attributes"]["by_name"]["attributes"]) == ["['lamp']", "['desk']"]
+    assert "truncated" not in reported
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "reported"),
     [
         (5, leaf("int", "5")),
         (None, leaf("NoneType", "None")),
@@ -93,8 +93,8 @@ def test_an_object_is_told_with_its_parts() -> None:
         (types, leaf("module", "<module 'types'>")),
     ],
 )
-def test_plain_values_are_told_in_full(value: object, told: dict[str, object]) -> None:
-    assert describe(value) == told
+def test_plain_values_are_shown_in_full(value: object, reported: dict[str, object]) -> None:
+    assert describe(value) == reported
 
 
 def with_attribute(value: Any, name: str) -> Any:
@@ -122,20 +122,20 @@ def test_parts_are_named_by_the_step_to_them(value: Any, expected: Any) -> None:
     assert [key for key in keys(value) if key != "_sort_order_"] == expected
 
 
-def test_a_key_that_is_no_literal_is_told_beside_its_value() -> None:
-    told = describe({Color.RED: "stop"})
-    assert told["attributes"]["[#0]"] == leaf("str", "'stop'", length=4, key="<Color.RED: 1>")
+def test_a_key_that_is_no_literal_is_reported_beside_its_value() -> None:
+    reported = describe({Color.RED: "stop"})
+    assert reported["attributes"]["[#0]"] == leaf("str", "'stop'", length=4, key="<Color.RED: 1>")
 
 
-def test_an_exception_tells_what_caused_it() -> None:
+def test_an_exception_reports_what_caused_it() -> None:
     try:
         try:
             raise KeyError("x")
         except KeyError as cause:
             raise ValueError("bad") from cause
     except ValueError as error:
-        told = describe(error)
-    assert told["attributes"]["__cause__"]["repr"] == "KeyError('x')"
+        reported = describe(error)
+    assert reported["attributes"]["__cause__"]["repr"] == "KeyError('x')"
 
 
 @pytest.mark.parametrize(
@@ -147,17 +147,17 @@ def test_an_exception_tells_what_caused_it() -> None:
         (CART, {"limits": Limits(max_attributes=1)}, 1),
     ],
 )
-def test_what_is_left_out_is_told(value: object, options: Any, shown: int) -> None:
-    told = describe(value, **options)
-    assert len(told["attributes"]) == shown
-    below = list(told["attributes"].values())
-    assert told.get("truncated") or below[0].get("truncated")
+def test_what_is_left_out_is_reported(value: object, options: Any, shown: int) -> None:
+    reported = describe(value, **options)
+    assert len(reported["attributes"]) == shown
+    below = list(reported["attributes"].values())
+    assert reported.get("truncated") or below[0].get("truncated")
 
 
 def test_an_inspected_string_may_be_longer_than_one_in_a_list() -> None:
-    told = describe("x" * 5_000)
-    assert told["repr"] == f"'{'x' * 1_999}x…'+3000 chars"
-    assert (told["length"], told["truncated"]) == (5_000, True)
+    reported = describe("x" * 5_000)
+    assert reported["repr"] == f"'{'x' * 1_999}x…'+3000 chars"
+    assert (reported["length"], reported["truncated"]) == (5_000, True)
     assert "truncated" not in describe("x" * 2_000)
 
 
@@ -193,8 +193,8 @@ def test_no_user_code_runs() -> None:
     values = hostile_values(ran)
     ran.clear()
     for name, value in values.items():
-        told = describe(value, redactor=Redactor(environ={}))
-        assert "unrenderable" not in json.dumps(told), name
+        reported = describe(value, redactor=Redactor(environ={}))
+        assert "unrenderable" not in json.dumps(reported), name
         for path in (".a", ".missing", "[0]", "['a']", "[#0]", "[(1, 'a')]"):
             try:
                 navigate(value, path)
@@ -222,19 +222,19 @@ SECRET = "tr0ub4dor&3"
 def test_secrets_are_replaced(value: object) -> None:
     redactor = Redactor(environ={})
     describe({"password": SECRET}, redactor=redactor)  # known from now on, also as a key
-    told = json.dumps(describe(value, redactor=redactor))
-    assert SECRET not in told
-    assert "<redacted:" in told
+    reported = json.dumps(describe(value, redactor=redactor))
+    assert SECRET not in reported
+    assert "<redacted:" in reported
 
 
-def test_of_a_secret_nothing_else_is_told() -> None:
+def test_of_a_secret_nothing_else_is_reported() -> None:
     redactor = Redactor(environ={})
-    told = describe(SECRET, name="password", redactor=redactor)
-    assert set(told) == {"type", "repr", "attributes"}
+    reported = describe(SECRET, name="password", redactor=redactor)
+    assert set(reported) == {"type", "repr", "attributes"}
     for value in ([SECRET], {"a": SECRET}, [[{"a": [SECRET]}]]):
-        told = describe(value, name="password", redactor=redactor)
-        assert SECRET not in str(told)
-        assert TAG.search(str(told))
+        reported = describe(value, name="password", redactor=redactor)
+        assert SECRET not in str(reported)
+        assert TAG.search(str(reported))
 
 
 def test_equal_secrets_have_equal_tags_and_empty_ones_are_shown() -> None:
@@ -310,10 +310,10 @@ def test_the_first_dot_may_be_missing() -> None:
 
 
 def test_every_part_of_a_snapshot_can_be_reached_by_its_key() -> None:
-    def walk(told: dict[str, Any], path: str) -> int:
-        assert describe(navigate(NESTED, path).value)["type"] == told["type"]
-        assert navigate_description(whole, path) == told
-        steps = told["attributes"]
+    def walk(reported: dict[str, Any], path: str) -> int:
+        assert describe(navigate(NESTED, path).value)["type"] == reported["type"]
+        assert navigate_description(whole, path) == reported
+        steps = reported["attributes"]
         return 1 + sum(
             walk(below, path + (key if key.startswith("[") else f".{key}"))
             for key, below in steps.items()
@@ -337,19 +337,19 @@ def test_every_part_of_a_snapshot_can_be_reached_by_its_key() -> None:
         (".items.append", "breakpoint_repl_eval"),
     ],
 )
-def test_what_can_not_be_reached_is_told_with_the_way_out(path: str, part: str) -> None:
+def test_what_can_not_be_reached_is_reported_with_the_way_out(path: str, part: str) -> None:
     with pytest.raises(Unreachable) as caught:
         navigate(CART, path)
     assert part in str(caught.value)
 
 
-def test_the_end_of_a_snapshot_is_told_from_a_wrong_path() -> None:
-    told = describe(CART, depth=1)
+def test_the_end_of_a_snapshot_is_distinguished_from_a_wrong_path() -> None:
+    reported = describe(CART, depth=1)
     with pytest.raises(Unreachable) as caught:
-        navigate_description(told, ".items[0]")
+        navigate_description(reported, ".items[0]")
     assert caught.value.is_cut
     with pytest.raises(Unreachable) as caught:
-        navigate_description(told, ".wares")
+        navigate_description(reported, ".wares")
     assert not caught.value.is_cut
 
 

@@ -128,9 +128,9 @@ def test_a_port_that_is_in_use_is_one_clear_line(project: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         option = f"--cideldill-http-address=127.0.0.1:{taken.getsockname()[1]}"
         for switches in ([option], ["--cideldill-mcp", option]):
-            told = refusal(run(project, *switches))
-            assert told.startswith("--cideldill-http-address: can't listen on 127.0.0.1:")
-            assert "choose another port, or 0 for any free one" in told
+            reported = refusal(run(project, *switches))
+            assert reported.startswith("--cideldill-http-address: can't listen on 127.0.0.1:")
+            assert "choose another port, or 0 for any free one" in reported
         script = [sys.executable, "-m", "cideldill_mcp", "--"]
         done = run(project, option, command=script)
         assert (done.returncode, done.stdout) == (2, "")
@@ -162,12 +162,12 @@ def test_http_anywhere_but_on_the_command_line_is_a_usage_error(
     project: Path, option: str, given: list[str]
 ) -> None:
     """Both count on the command line only."""
-    told = f"{option.partition('=')[0]} counts on the command line only"
+    reported = f"{option.partition('=')[0]} counts on the command line only"
     for spelled in (option, option.replace("=", " ")):
         environment = {"PYTEST_ADDOPTS": spelled}
-        assert refusal(run(project, *given, environment=environment)).startswith(told)
+        assert refusal(run(project, *given, environment=environment)).startswith(reported)
     (project / "pytest.ini").write_text(f"[pytest]\naddopts = {option}\n", "utf-8")
-    assert refusal(run(project, *given)).startswith(told)
+    assert refusal(run(project, *given)).startswith(reported)
 
 
 @pytest.mark.full
@@ -188,7 +188,8 @@ def test_a_pytest_inside_a_test_is_not_taken_over(pytester: pytest.Pytester) -> 
     result.stderr.fnmatch_lines(["ERROR: --cideldill-mcp inside pytest.main()*"])
 
 
-@pytest.mark.parametrize("option", ["--help", full("--version")])
+@pytest.mark.full
+@pytest.mark.parametrize("option", ["--help", "--version"])
 def test_help_and_version_work_beside_the_switch(project: Path, option: str) -> None:
     """Both are asked by people, not by clients."""
     done = run(project, "--cideldill-mcp", option)
@@ -226,6 +227,7 @@ def test_the_range_that_is_checked_is_that_of_the_extra() -> None:
     assert ranges == {"mcp<3,>=2.1"}
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.name != "posix", reason="pty is POSIX only")
 def test_at_a_terminal_it_says_how_to_configure_a_client_and_ends(project: Path) -> None:
     """It does not hang; the exit status is not 0, or a build would look green."""

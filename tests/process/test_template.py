@@ -134,6 +134,7 @@ def test_a_template_of_the_table_is_refused_at_the_position_of_its_mistake(text:
     assert caught.value.position == position
 
 
+@pytest.mark.full
 def test_endless_nesting_is_refused_and_not_a_crash() -> None:
     with pytest.raises(InvalidTemplate):
         parse_template("{" + "f'{" * 5_000)

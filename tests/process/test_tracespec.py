@@ -80,7 +80,7 @@ def test_what_is_understood(text: str, meant: TraceSpec) -> None:
         ("till:total=x", 0, "expected FILE:LINE=TEMPLATE"),
     ],
 )
-def test_a_mistake_is_told_with_its_position(text: str, position: int, said: str) -> None:
+def test_a_mistake_is_reported_with_its_position(text: str, position: int, said: str) -> None:
     """What was expected there, or what is wrong behind it."""
     with pytest.raises(InvalidSpec) as caught:
         parse_spec(text)

@@ -29,7 +29,7 @@ class Writer:
         self.lines: list[Line] = []
         self.now = BEGAN
 
-    def tell(self, type: str, **values: Any) -> Writer:
+    def append(self, type: str, **values: Any) -> Writer:
         self.now += 0.001
         whole = EMPTY.get(type, {}) | values
         self.lines.append(Line(len(self.lines) + 1, self.now, type, self.worker, whole))
@@ -38,36 +38,36 @@ class Writer:
     def begin(self) -> Writer:
         root = "/project"
         about = {"run_id": "c1", "python": "3.12.1", "pytest": "9.0.0", "rootdir": root, "pid": 1}
-        self.tell("worker_up", **about)
+        self.append("worker_up", **about)
         line = {"file": f"{root}/shop.py", "line": 5, "message": "total={total}"}
-        return self.tell("add_line", id="tp-1", **line)
+        return self.append("add_line", id="tp-1", **line)
 
     def test(
         self, name: str, *inside: dict[str, Any], failure: dict[str, Any] | None = None
     ) -> str:
         """A test with these hits and calls; returns its node id."""
         nodeid = f"{FILE}::{name}"
-        self.tell("test_started", nodeid=nodeid)
+        self.append("test_started", nodeid=nodeid)
         for values in inside:
-            self.tell(**{"nodeid": nodeid, **values})
+            self.append(**{"nodeid": nodeid, **values})
         if failure is not None:
-            self.tell("test_phase", **phase(nodeid, **failure))
+            self.append("test_phase", **phase(nodeid, **failure))
         plain = {} if failure is not None else {"passed": 1}
-        self.tell("test_outcome", nodeid=nodeid, duration_s=0.002, plain=plain, again=False)
+        self.append("test_outcome", nodeid=nodeid, duration_s=0.002, plain=plain, again=False)
         return nodeid
 
     def end(self, exit_code: int = 1) -> Writer:
-        return self.tell("run_finished", exit_code=exit_code).tell("worker_down")
+        return self.append("run_finished", exit_code=exit_code).append("worker_down")
 
 
 def hit(message: str, number: int = 1, id: str = "tp-1") -> dict[str, Any]:
     place = {"file": "shop.py", "line": 5, "function": "total"}
-    told = {"breakpoint_id": id, "location": place, "hit_count": number, "message": message}
-    return {"type": "hit", "thread": 1, **told}
+    reported = {"breakpoint_id": id, "location": place, "hit_count": number, "message": message}
+    return {"type": "hit", "thread": 1, **reported}
 
 
 def call(id: str, parent: str | None = None, **values: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "type": "call",
         "call_id": id,
         "parent_id": parent,
@@ -78,7 +78,7 @@ def call(id: str, parent: str | None = None, **values: Any) -> dict[str, Any]:
         "pretty_result": "4",
         "cids": {"args": [], "kwargs": {}, "result": None},
     }
-    return told | values
+    return reported | values
 
 
 def phase(nodeid: str, **values: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def phase(nodeid: str, **values: Any) -> dict[str, Any]:
         "arguments": [{"name": "prices", "type": "list", "value": "[1, 2]"}],
         "variables": {"locals": [{"name": "amount", "type": "int", "value": "3"}]},
     }
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "nodeid": nodeid,
         "phase": "call",
         "category": "failed",
@@ -108,7 +108,7 @@ def phase(nodeid: str, **values: Any) -> dict[str, Any]:
         "log": "",
         "autopsy": {"frames": [frame], "parameters": {"coupon": "'BULK10'"}},
     }
-    return told | values
+    return reported | values
 
 
 def write(record: Path, *writers: Writer, name: str = "run-20260101T000000Z-c1") -> Path:

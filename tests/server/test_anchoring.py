@@ -79,7 +79,7 @@ async def test_while_nobody_can_be_asked_it_stays_and_the_next_run_asks_again(
 
 
 @in_loop
-async def test_mistakes_are_told_apart_from_places(tmp_path: Path) -> None:
+async def test_mistakes_are_distinguished_from_places(tmp_path: Path) -> None:
     """Of many questions each has its own answer."""
     path = tmp_path / "a.py"
     path.write_text(SHOP, encoding="utf-8")

@@ -20,13 +20,13 @@ from pytest_cideldill.protocol import NodeFinished, NodeStarted, PhaseReported
 
 
 def frame(index: int, *, variables: int | None = None) -> dict[str, Any]:
-    told: dict[str, Any] = {"index": index, "function": f"f{index}", "source": "s" * 50}
-    told |= {"arguments": None, "variables": None}
+    shown: dict[str, Any] = {"index": index, "function": f"f{index}", "source": "s" * 50}
+    shown |= {"arguments": None, "variables": None}
     if variables is not None:
-        told["arguments"] = []
-        told["variables"] = {"locals": [{"name": f"v{n}", "value": "x"} for n in range(variables)]}
-        told["arguments"].append({"name": "a", "value": "[10 items]", "children": children(10)})
-    return told
+        shown["arguments"] = []
+        shown["variables"] = {"locals": [{"name": f"v{n}", "value": "x"} for n in range(variables)]}
+        shown["arguments"].append({"name": "a", "value": "[10 items]", "children": children(10)})
+    return shown
 
 
 def children(count: int) -> list[dict[str, str]]:
@@ -46,16 +46,16 @@ def autopsy(frames: int = 10, variables: int = 20) -> dict[str, Any]:
     }
 
 
-def with_variables(told: dict[str, Any]) -> list[int]:
-    return [each["index"] for each in told["frames"] if each["variables"] is not None]
+def with_variables(shown: dict[str, Any]) -> list[int]:
+    return [each["index"] for each in shown["frames"] if each["variables"] is not None]
 
 
-def test_as_much_is_told_as_is_asked_for_and_recorded() -> None:
+def test_as_much_is_shown_as_is_asked_for_and_recorded() -> None:
     """`max_frames`, `include_variables_for_frames`, `max_inner_exceptions`."""
-    told = shaped(autopsy(), frames=4, variables=2, inner=1)
-    assert len(told["frames"]) == 4
-    assert with_variables(told) == [0, 1]
-    assert (told["innerExceptions"], told["innerExceptionsTruncated"]) == ([{"type": "A"}], True)
+    shown = shaped(autopsy(), frames=4, variables=2, inner=1)
+    assert len(shown["frames"]) == 4
+    assert with_variables(shown) == [0, 1]
+    assert (shown["innerExceptions"], shown["innerExceptionsTruncated"]) == ([{"type": "A"}], True)
     whole = shaped(autopsy(), frames=99, variables=10, inner=5)
     assert whole == autopsy()
 
@@ -71,24 +71,24 @@ def test_the_most_useful_stays_longest() -> None:
     """
     whole, seen = autopsy(), []
     for budget in range(len(dumps(whole)), 900, -50):
-        told = fitted(whole, budget)
-        assert len(dumps(told)) <= budget
-        (argument,), assertion = told["frames"][0]["arguments"], told["assertion"]
+        shown = fitted(whole, budget)
+        assert len(dumps(shown)) <= budget
+        (argument,), assertion = shown["frames"][0]["arguments"], shown["assertion"]
         parts = argument.get("children", ()), assertion.get("leftChildren", ())
         gone = [
-            with_variables(told) == [0],
-            len(told["frames"]) <= FEW_FRAMES,
-            told["exception"]["stackTraceString"] is None,
+            with_variables(shown) == [0],
+            len(shown["frames"]) <= FEW_FRAMES,
+            shown["exception"]["stackTraceString"] is None,
             all(len(each) <= FEW_CHILDREN for each in parts),
-            len(told["stdout"]) < 1_000,
-            told["frames"][0]["variables"].get("left_out") == 20 - FEW_LOCALS,
+            len(shown["stdout"]) < 1_000,
+            shown["frames"][0]["variables"].get("left_out") == 20 - FEW_LOCALS,
             "children" not in argument,
             "leftChildren" not in assertion,
-            len(told["frames"]) == 1,
+            len(shown["frames"]) == 1,
         ]
         assert argument.get("truncated", False) == (gone[3] and not gone[6])
         assert gone == sorted(gone, reverse=True), budget
-        assert told.get("truncated", False) == any(gone)
+        assert shown.get("truncated", False) == any(gone)
         seen.append(sum(gone))
     assert set(seen) == set(range(10))
     assert whole == autopsy()
@@ -108,8 +108,8 @@ def test_siblings_are_other_parameters_of_the_same_function() -> None:
         if outcome is not None:
             results.reported("main", PhaseReported(place, "call", outcome, "failed", 0.1))
         results.finished("main", NodeFinished(place, 0.1, {}))
-    told = siblings(results, "a[1]/test_it.py::TestIt::test_n[::]")
-    assert told == {
+    shown = siblings(results, "a[1]/test_it.py::TestIt::test_n[::]")
+    assert shown == {
         "passed": ["TestIt::test_n[::]"],
         "failed": ["TestIt::test_n[x/y]", "TestIt::test_n[[]"],
     }
@@ -118,6 +118,6 @@ def test_siblings_are_other_parameters_of_the_same_function() -> None:
 
 @pytest.mark.parametrize("budget", [300, 500])
 def test_the_exception_is_there_however_little_fits(budget: int) -> None:
-    told = fitted(autopsy(), budget)
-    assert len(dumps(told)) <= budget
-    assert told["exception"]["type"] == "KeyError"
+    shown = fitted(autopsy(), budget)
+    assert len(dumps(shown)) <= budget
+    assert shown["exception"]["type"] == "KeyError"

@@ -114,7 +114,7 @@ async def test_the_newest_stream_of_a_session_is_the_one_that_is_served() -> Non
 
 
 @in_loop
-async def test_whoever_knows_requests_only_is_never_served() -> None:
+async def test_a_client_that_knows_requests_only_is_never_served() -> None:
     """2026-07-28 has no methods of ours."""
     async with spied() as (clients, spy):
         context = context_of(None, "2026-07-28")

@@ -74,10 +74,10 @@ async def end_run(front: Front, process: Process) -> None:
     await front.until(lambda: all(run.is_over for run in front.runs))
 
 
-async def begin(front: Front, worker: str = "main", **told: Any) -> Process:
+async def begin(front: Front, worker: str = "main", **reported: Any) -> Process:
     """A process that says this of itself."""
     process = await front.connect("r1", worker)
-    await process.send(replace(hello_of("r1", worker), **told))
+    await process.send(replace(hello_of("r1", worker), **reported))
     await process.until_begin()
     return process
 
@@ -146,15 +146,15 @@ async def test_a_run_that_starts_says_so() -> None:
 
 
 @in_loop
-async def test_the_session_is_that_of_the_main_process_and_tells_of_each() -> None:
+async def test_the_session_is_that_of_the_main_process_and_shows_each() -> None:
     """Every key; of the pauses the newest counts."""
     async with connected() as (front, client):
         before = time.time()
         await front.start()
         argv = ["-m", "pytest", "--api-key", "a1b2c3d4", "--x=/api_key=a1b2c3d4", "-q"]
-        told: dict[str, Any] = {"executable": "/bin/python3.12", "cwd": "/tmp", "argv": argv}
-        main = await begin(front, **told, pid=NO_PID + 1)
-        worker = await begin(front, "gw0", **told, pid=NO_PID + 2)
+        reported: dict[str, Any] = {"executable": "/bin/python3.12", "cwd": "/tmp", "argv": argv}
+        main = await begin(front, **reported, pid=NO_PID + 1)
+        worker = await begin(front, "gw0", **reported, pid=NO_PID + 2)
         thread = {"id": 5, "name": "MainThread"}
         for process, number in ((main, 1), (worker, 2)):
             await process.send(Stopped(pause_of(process.worker, number, thread=thread)))
@@ -195,7 +195,7 @@ async def test_the_session_is_that_of_the_main_process_and_tells_of_each() -> No
 
 
 @in_loop
-async def test_the_last_state_is_told_when_the_run_is_over() -> None:
+async def test_the_last_state_is_reported_when_the_run_is_over() -> None:
     """Stale, as all three say."""
     async with connected() as (front, client):
         await front.start()
@@ -275,8 +275,8 @@ async def test_a_process_that_does_not_answer_delays_nobody() -> None:
         asked = asyncio.create_task(read(client, "debugger://threads"))
         await answering(worker, OTHER_THREAD)
         body = await asked
-        told = [(each["worker"], each["id"]) for each in body["threads"]]
-        assert told == [("main", 7), ("gw0", 8)]
+        reported = [(each["worker"], each["id"]) for each in body["threads"]]
+        assert reported == [("main", 7), ("gw0", 8)]
         assert (body["stale"], body["capturedAt"]) == (True, fresh["capturedAt"])
         assert "gw0" not in body["message"]
 
@@ -327,7 +327,7 @@ async def test_breakpoints_are_those_of_the_tool() -> None:
 
 
 @in_loop
-async def test_a_file_of_other_loaded_code_is_told_if_the_process_says_so() -> None:
+async def test_a_file_of_other_loaded_code_is_reported_if_the_process_says_so() -> None:
     """And remembered when it is gone."""
     async with connected() as (front, client):
         await front.start()
@@ -340,8 +340,8 @@ async def test_a_file_of_other_loaded_code_is_told_if_the_process_says_so() -> N
             await process.send(Replied(question.request, {"loaded": loaded}))
             return await asked
 
-        told = await ask(json.__file__, loaded=True)
-        assert "JSON" in told.text
+        reported = await ask(json.__file__, loaded=True)
+        assert "JSON" in reported.text
         for file in (os.__file__, "/etc/no-such-file"):
             with pytest.raises(MCPError, match="nor of code that the tests have loaded"):
                 await ask(file, loaded=False)
@@ -355,5 +355,5 @@ async def test_a_file_of_other_loaded_code_is_told_if_the_process_says_so() -> N
         await front.until(lambda: any(run.pauses for run in front.runs))
         assert (await source(client, os.__file__)).text
         await end_run(front, process)
-        assert (await source(client, json.__file__)).text == told.text
+        assert (await source(client, json.__file__)).text == reported.text
         assert "nor of code" in await refused(client, f"debugger://source/{os.__file__}")

@@ -154,7 +154,9 @@ def test_unknown_extra_parameters_are_ignored(tool: Tool) -> None:
         (Param("n", "number", maximum=300), float("inf"), "number"),
     ],
 )
-def test_what_does_not_fit_is_told_with_what_would(param: Param, value: Any, expected: str) -> None:
+def test_what_does_not_fit_is_reported_with_what_would(
+    param: Param, value: Any, expected: str
+) -> None:
     """The message names the offending thing and the way out."""
     with pytest.raises(Refusal) as caught:
         param.check(value)
@@ -330,7 +332,7 @@ def test_a_parameter_may_have_an_error_code_of_its_own() -> None:
     assert caught.value.code is ErrorCode.INVALID_BEHAVIOR
 
 
-def test_a_long_value_is_told_shortened() -> None:
+def test_a_long_value_is_shown_shortened() -> None:
     """It came from the client; sending it back in full helps nobody."""
     with pytest.raises(Refusal) as caught:
         Param("n", "integer").check("x" * 10_000)
@@ -356,13 +358,13 @@ def test_a_schema_says_what_is_checked(tool: Tool) -> None:
         name for name in shown if name != "max_chars" or tool.is_list
     }
     assert schema.get("required", []) == [param.name for param in tool.params if param.required]
-    for name, told in schema["properties"].items():
+    for name, reported in schema["properties"].items():
         param = shown[name]
-        assert told.get("type", "any") == param.type
-        assert told.get("enum", []) == list(param.choices)
-        assert told.get("items") == ({"type": param.items} if param.items else None)
+        assert reported.get("type", "any") == param.type
+        assert reported.get("enum", []) == list(param.choices)
+        assert reported.get("items") == ({"type": param.items} if param.items else None)
         for key in ("minimum", "maximum", "default"):
-            assert told.get(key) == getattr(param, key)
+            assert reported.get(key) == getattr(param, key)
         if param.default is not None:
             assert param.check(param.default) == param.default
 
@@ -370,11 +372,11 @@ def test_a_schema_says_what_is_checked(tool: Tool) -> None:
 @pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
 def test_every_tool_has_a_title_a_short_description_and_annotations(tool: Tool) -> None:
     """A tool that only reads destroys nothing."""
-    told = tool.definition()
-    assert told.title
-    assert told.description
-    assert len(told.description) <= 400
-    hints = told.annotations
+    reported = tool.definition()
+    assert reported.title
+    assert reported.description
+    assert len(reported.description) <= 400
+    hints = reported.annotations
     assert hints is not None
     assert None not in (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint)
     assert hints.open_world_hint is False

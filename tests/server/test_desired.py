@@ -59,7 +59,7 @@ def test_where_it_is_bound_is_the_union_of_all_processes() -> None:
     )  # fmt: skip
 
 
-def test_a_process_may_tell_of_a_breakpoint_that_is_gone() -> None:
+def test_a_process_may_report_a_breakpoint_that_is_gone() -> None:
     """Its removal crossed the news on the way."""
     desired = Desired()
     desired.note("main", Bound("fn-9", ["x"], verified=True))

@@ -68,7 +68,7 @@ def evidence(returncode: int | None, exit_code: int | None, bye: bool, **more: A
                      id="killed by a client"),
     ],
 )  # fmt: skip
-def test_every_way_a_run_can_end_is_told_apart(seen: Evidence, kind: str) -> None:
+def test_every_way_a_run_can_end_is_distinguished(seen: Evidence, kind: str) -> None:
     """The kinds are those of `end` in replies."""
     assert classify(seen)["kind"] == kind
 

@@ -53,13 +53,13 @@ def test_an_event_keeps_its_type_values_and_the_time_of_its_process(log: EventLo
 
 def test_many_events_at_once_are_as_many_one_by_one(log: EventLog) -> None:
     """A batch of hits: told one by one, numbered on; what its process dropped is counted."""
-    told: list[int] = []
-    log.observe(lambda event: told.append(event["seq"]))
+    reported: list[int] = []
+    log.observe(lambda event: reported.append(event["seq"]))
     log.append("stop", run_id="r1")
     hits = [{"type": "hit", "ts": float(n), "hit_count": n} for n in range(1, 4)]
     log.extend([hits[0] | {"dropped": 5}, *hits[1:]], run_id="r1", worker="main")
     log.append("stop", run_id="r1")
-    assert told == numbers(page(log).events) == [1, 2, 3, 4, 5]
+    assert reported == numbers(page(log).events) == [1, 2, 3, 4, 5]
     common = {"run_id": "r1", "worker": "main"}
     assert page(log).events[1:4] == [hit | common | {"seq": n} for n, hit in enumerate(hits, 2)]
     assert log.dropped == {"r1": 5}
@@ -130,7 +130,7 @@ def test_a_full_page_says_whether_more_is_behind(log: EventLog) -> None:
     assert page(log, limit=2, wanted=Filter({"stop"})).is_last
 
 
-def test_the_newest_are_told_oldest_first_and_only_behind_a_cursor(log: EventLog) -> None:
+def test_the_newest_are_reported_oldest_first_and_only_behind_a_cursor(log: EventLog) -> None:
     """The newest of the log, oldest first."""
     fill(log, 9)
     assert numbers(log.newest(3, ALL)) == [7, 8, 9]
@@ -143,72 +143,72 @@ def test_the_newest_are_told_oldest_first_and_only_behind_a_cursor(log: EventLog
 
 def test_observers_get_every_event_once_in_order_until_undone(log: EventLog) -> None:
     """Also when one leaves while an event is told."""
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
 
     def leaving(event: dict[str, Any]) -> None:
-        told.append(("one", event["seq"]))
+        reported.append(("one", event["seq"]))
         undo_one()
 
     undo_one = log.observe(leaving)
-    undo_two = log.observe(lambda event: told.append(("two", event["seq"])))
+    undo_two = log.observe(lambda event: reported.append(("two", event["seq"])))
     log.append("stop")
     log.append("stop")
     undo_two()
     log.append("stop")
-    assert told == [("one", 1), ("two", 1), ("two", 2)]
+    assert reported == [("one", 1), ("two", 1), ("two", 2)]
 
 
 def test_an_observer_that_appends_disturbs_nobodys_order(log: EventLog) -> None:
     """What it appends is told after the event that it was called with."""
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
 
     def answering(event: dict[str, Any]) -> None:
-        told.append(("one", event["seq"]))
+        reported.append(("one", event["seq"]))
         if event["type"] == "stop":
             log.append("action")
-            log.observe(lambda event: told.append(("late", event["seq"])))
+            log.observe(lambda event: reported.append(("late", event["seq"])))
 
     log.observe(answering)
-    log.observe(lambda event: told.append(("two", event["seq"])))
+    log.observe(lambda event: reported.append(("two", event["seq"])))
     assert log.append("stop") == 1
-    assert told == [("one", 1), ("two", 1), ("one", 2), ("two", 2)]
+    assert reported == [("one", 1), ("two", 1), ("one", 2), ("two", 2)]
     log.append("action")
-    assert told[4:] == [("one", 3), ("two", 3), ("late", 3)]
+    assert reported[4:] == [("one", 3), ("two", 3), ("late", 3)]
 
 
 def test_an_observer_that_left_is_not_called_any_more(log: EventLog) -> None:
     """Also not with the event that is being told; and it may leave twice."""
-    told: list[int] = []
+    reported: list[int] = []
     log.observe(lambda event: undo())
-    undo = log.observe(lambda event: told.append(event["seq"]))
+    undo = log.observe(lambda event: reported.append(event["seq"]))
     log.append("stop")
     undo()
-    assert told == []
+    assert reported == []
 
 
 def test_an_observer_that_fails_harms_nobody_else(
     log: EventLog, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The process that sent the event would lose its connection by it."""
-    told: list[int] = []
+    reported: list[int] = []
 
     def failing(event: dict[str, Any]) -> None:
         raise KeyError("pushed")
 
     log.observe(failing)
-    log.observe(lambda event: told.append(event["seq"]))
+    log.observe(lambda event: reported.append(event["seq"]))
     assert [log.append("stop"), log.append("stop")] == [1, 2]
-    assert told == [1, 2]
+    assert reported == [1, 2]
     assert capsys.readouterr().err.count("KeyError: 'pushed'") == 2
 
 
-def test_a_dropped_event_is_told_nobody() -> None:
+def test_a_dropped_event_is_sent_to_nobody() -> None:
     """It has no number."""
     log = EventLog(max_run_bytes=0)
-    told: list[dict[str, Any]] = []
-    log.observe(told.append)
+    reported: list[dict[str, Any]] = []
+    log.observe(reported.append)
     log.append("call", run_id="r1")
-    assert told == []
+    assert reported == []
 
 
 @in_loop

@@ -28,12 +28,18 @@ FOREIGN = {
 }
 """What a `sitecustomize` may do with stdout."""
 
+QUICK = ("past the buffer", "JSON", "all along")
+"""Those that the fast tier tries."""
+
 
 def asked(request: dict[str, Any]) -> dict[str, Any]:
     return asyncio.run(ask([sys.executable], HELPER, request, 30))
 
 
-@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize(
+    "kind",
+    [each if each in QUICK else pytest.param(each, marks=pytest.mark.full) for each in FOREIGN],
+)
 def test_a_reply_is_found_among_what_others_print(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,7 +53,7 @@ def test_a_reply_is_found_among_what_others_print(
     assert place["source"].endswith("'\\ncideldill-reply:{}'")
 
 
-def test_an_answer_that_does_not_come_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_an_answer_that_does_not_come_is_reported_with_its_reason(tmp_path: Path) -> None:
     for command, reason in (
         ([str(tmp_path / "nothing")], "No such file"),
         ([sys.executable, "-c", "import sys; sys.exit('no way\\n\\n')"], "no way"),

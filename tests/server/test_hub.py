@@ -158,7 +158,7 @@ async def test_a_process_that_dies_takes_its_pauses_along_and_the_other_goes_on(
 
 
 @in_loop
-async def test_one_pause_is_resumed_once_whoever_asks() -> None:
+async def test_one_pause_is_resumed_once_however_many_ask() -> None:
     """Of two clients one wins; the process decides, the refusal is handed on."""
     async with serving() as front:
         run = await front.start()
@@ -185,6 +185,7 @@ async def test_a_process_that_does_not_answer_is_busy_and_keeps_its_pause(
 ) -> None:
     """Every wait is bounded. The late answer finds nobody and harms nobody."""
     monkeypatch.setattr(functions, "RESUME_S", 0.05)
+    monkeypatch.setattr(process_module, "EXTRA_S", (0.02, 0.02, 0.02))
     async with serving() as front:
         run = await front.start()
         (process,) = await front.live("gw0")
@@ -221,7 +222,7 @@ async def test_a_breakpoint_waits_for_a_busy_process_only_so_long(
 
 
 @in_loop
-async def test_an_evaluation_that_takes_too_long_is_interrupted_and_told(
+async def test_an_evaluation_that_takes_too_long_is_interrupted_and_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`eval_timeout` says whether it stopped; the interrupt is repeated, then given up."""
@@ -239,8 +240,8 @@ async def test_an_evaluation_that_takes_too_long_is_interrupted_and_told(
         result = {"session_id": "s", "output": "interrupted", "stdout": "", "is_error": True}
         done = result | {"changed": [], "timed_out": True}
         await process.send(Replied(request, done))
-        told = await evaluating
-        assert (told["error"], told["stopped"]) == ("eval_timeout", True)
+        reported = await evaluating
+        assert (reported["error"], reported["stopped"]) == ("eval_timeout", True)
         monkeypatch.setattr(process_module, "EXTRA_S", ())
         stuck = await front.call("breakpoint_repl_eval", **asked)
         assert (stuck["error"], stuck["stopped"]) == ("eval_timeout", False)
@@ -250,7 +251,7 @@ async def test_an_evaluation_that_takes_too_long_is_interrupted_and_told(
 
 
 @in_loop
-async def test_many_processes_that_have_much_to_tell_leave_the_loop_to_others() -> None:
+async def test_many_processes_that_have_much_to_send_leave_the_loop_to_others() -> None:
     """`docs/scale.md`: one connection at a time, and a little of it."""
     async with serving() as front:
         await front.start()
@@ -260,15 +261,15 @@ async def test_many_processes_that_have_much_to_tell_leave_the_loop_to_others() 
         before = front.log.last_seq
         sending = [asyncio.create_task(each.send(*starts)) for each in processes]
         at_once = []
-        while (told := front.log.last_seq) < before + 8 * 1000:
+        while (reported := front.log.last_seq) < before + 8 * 1000:
             await asyncio.sleep(0)
-            at_once.append(front.log.last_seq - told)
+            at_once.append(front.log.last_seq - reported)
         await asyncio.gather(*sending)
         assert 0 < max(at_once) <= most
 
 
 @in_loop
-async def test_what_others_told_counts_when_the_main_process_of_a_run_is_gone(
+async def test_what_others_reported_counts_when_the_main_process_of_a_run_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The verdict waits for the end of their connections as long as something comes."""
@@ -288,7 +289,7 @@ async def test_what_others_told_counts_when_the_main_process_of_a_run_is_gone(
 
 
 @in_loop
-async def test_a_test_that_the_controller_tells_waits_for_what_its_worker_told() -> None:
+async def test_a_test_that_the_controller_reports_waits_for_what_its_worker_reported() -> None:
     """`Run.take_held`: bytes of a worker that died may be unread when xdist has its reports."""
     async with serving() as front:
         run = await front.start()
@@ -391,9 +392,9 @@ async def test_files_that_a_process_names_are_read_only_where_it_was_invited_to(
             hello = replace(hello_of("r1", "gw0"), position_file=path, stacks_file=path)
             await process.send(hello)
             await process.until_begin()
-            told = front.runs.get("r1").targets["gw0"].hello
+            reported = front.runs.get("r1").targets["gw0"].hello
             taken = path if is_taken else None
-            assert (told.position_file, told.stacks_file) == (taken, taken)
+            assert (reported.position_file, reported.stacks_file) == (taken, taken)
             await process.close()
             await front.until(lambda: not front.runs.get("r1").targets)
 

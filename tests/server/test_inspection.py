@@ -143,7 +143,7 @@ async def test_close_names_come_from_the_whole_project(root: Path) -> None:
     assert await sources.close_to(parse_function_name("shop.crat.*")) == []
 
 
-def test_what_is_missing_is_told() -> None:
+def test_what_is_missing_is_reported() -> None:
     """What was cut says so."""
     skipped = {f"m{number}.py": "line 1: invalid syntax" for number in range(5)}
     message = Survey([], True, skipped, 7, False).message or ""
@@ -188,7 +188,7 @@ async def test_a_helper_that_hangs_is_ended(root: Path, monkeypatch: pytest.Monk
     assert "TimeoutError" in caught.value.message
 
 
-def test_paths_are_told_relative_to_the_rootdir(root: Path) -> None:
+def test_paths_are_shown_relative_to_the_rootdir(root: Path) -> None:
     recipe = recipe_of(root)
     for given in ("shop/cart.py", "./shop/../shop/cart.py", str(root / "shop" / "cart.py")):
         path = path_of(recipe, given)

@@ -116,12 +116,12 @@ def seqs(received: list[tuple[str, dict[str, Any]]]) -> list[int]:
 
 
 @in_loop
-async def test_a_stop_is_told_as_a_pause() -> None:
+async def test_a_stop_is_shown_as_a_pause() -> None:
     """The parameters are taken from the pause."""
     async with serving() as desk:
         client = await desk.client()
         desk.stop()
-        (told,) = await client.until(1)
+        (reported,) = await client.until(1)
     params = {
         "pause_id": "r1.gw0.1",
         "method_name": "total",
@@ -132,7 +132,7 @@ async def test_a_stop_is_told_as_a_pause() -> None:
         "worker": "gw0",
         "seq": 1,
     }
-    assert told == (EXECUTION_PAUSED, params)
+    assert reported == (EXECUTION_PAUSED, params)
 
 
 @in_loop
@@ -141,12 +141,12 @@ async def test_a_pause_outside_a_call_names_the_function_it_is_in() -> None:
     async with serving() as desk:
         client = await desk.client()
         desk.resume(desk.stop(**AT_A_LINE), action="continue", by="client")
-        told = await client.until(2)
-    assert [params["method_name"] for _, params in told] == ["total", "total"]
+        reported = await client.until(2)
+    assert [params["method_name"] for _, params in reported] == ["total", "total"]
 
 
 @pytest.mark.parametrize("by", ["client", "lease", "stop"])
-def test_a_resume_is_told_with_its_action_and_who_did_it(by: str) -> None:
+def test_a_resume_is_reported_with_its_action_and_who_did_it(by: str) -> None:
     """The pause itself is gone by then."""
 
     @in_loop
@@ -154,9 +154,9 @@ def test_a_resume_is_told_with_its_action_and_who_did_it(by: str) -> None:
         async with serving() as desk:
             client = await desk.client()
             desk.resume(desk.stop(), action="skip", by=by)
-            _, told = await client.until(2)
+            _, reported = await client.until(2)
         params = {"pause_id": "r1.gw0.1", "method_name": "total", "action": "skip", "by": by}
-        assert told == (EXECUTION_RESUMED, params | {"seq": 2})
+        assert reported == (EXECUTION_RESUMED, params | {"seq": 2})
 
     run()
 
@@ -175,14 +175,14 @@ async def test_what_is_not_known_is_null() -> None:
 
 
 @in_loop
-async def test_a_completed_call_is_told_and_one_that_runs_is_not() -> None:
+async def test_a_completed_call_is_reported_and_one_that_runs_is_not() -> None:
     async with serving() as desk:
         client = await desk.client()
         desk.call(call_id="c1", method_name="rate", qualified_name="shop.rate")
         desk.call(call_id="c2", method_name="rate", status="running")
         desk.call(status="exception")
-        told = await client.until(2)
-    assert told == [
+        reported = await client.until(2)
+    assert reported == [
         (
             CALL_COMPLETED,
             {"call_id": "c1", "method_name": "rate", "status": "success", "seq": 1},
@@ -215,11 +215,13 @@ async def test_what_no_client_can_read_is_made_readable() -> None:
     assert (params["method_name"], params["call_id"]) == ("name\\udce9", "NaN")
 
 
-def test_the_page_names_what_is_told() -> None:
+def test_the_page_names_what_is_reported() -> None:
     """`docs/resources.md`, against the messages themselves."""
     page = (ROOT / "docs" / "resources.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+/[\w/]+)` \| [^|]+ \| (.*) \|$", page, re.MULTILINE)
-    shown = {name: re.findall(r"`(\w+)`", re.sub(r" \([^)]*\)", "", told)) for name, told in rows}
+    shown = {
+        name: re.findall(r"`(\w+)`", re.sub(r" \([^)]*\)", "", reported)) for name, reported in rows
+    }
 
     @in_loop
     async def run() -> None:
@@ -227,8 +229,8 @@ def test_the_page_names_what_is_told() -> None:
             client = await desk.client()
             desk.resume(desk.stop(), action="continue", by="client")
             desk.call()
-            told = [*await client.until(3), *client.hits]
-        assert {method: list(params) for method, params in told} == shown
+            reported = [*await client.until(3), *client.hits]
+        assert {method: list(params) for method, params in reported} == shown
 
     run()
 
@@ -253,7 +255,7 @@ def hit(desk: Desk, number: int) -> None:
 
 
 @in_loop
-async def test_a_hit_is_told_with_its_message() -> None:
+async def test_a_hit_is_reported_with_its_message() -> None:
     async with serving() as desk:
         client = await desk.client()
         hit(desk, 3)
@@ -287,7 +289,7 @@ async def test_a_hit_is_told_with_its_message() -> None:
 
 
 @in_loop
-async def test_a_stop_at_an_exception_is_told_with_it() -> None:
+async def test_a_stop_at_an_exception_is_reported_with_it() -> None:
     """`exceptionInfo`; the stack is text, innermost first."""
     frames = [{"location": {"file": "a.py", "line": 3}, "function": "f"}]
     async with serving() as desk:
@@ -295,9 +297,9 @@ async def test_a_stop_at_an_exception_is_told_with_it() -> None:
         exception = {"type": "KeyError", "message": "'x'"}
         desk.stop(exception=exception, phase="post_mortem", autopsy={"frames": frames})
         await client.until(1)
-        ((_, told),) = client.hits
-        assert (told["type"], told["pauseId"]) == ("blocking", "r1.gw0.1")
-        assert told["exceptionInfo"] == {
+        ((_, reported),) = client.hits
+        assert (reported["type"], reported["pauseId"]) == ("blocking", "r1.gw0.1")
+        assert reported["exceptionInfo"] == {
             **exception,
             "isFirstChance": False,
             "stackTrace": "a.py:3 in f",
@@ -316,10 +318,10 @@ def test_hits_and_calls_in_turn_are_coalesced_too(monkeypatch: pytest.MonkeyPatc
                 hit(desk, number)
                 desk.call()
             await client.until(2)
-            told = [params for _, params in client.hits]
-            assert len(told) == 2
-            assert sum(1 + params.get("coalesced", 0) for params in told) == 50
-            assert told[-1]["hitCount"] == 50
+            reported = [params for _, params in client.hits]
+            assert len(reported) == 2
+            assert sum(1 + params.get("coalesced", 0) for params in reported) == 50
+            assert reported[-1]["hitCount"] == 50
 
     run()
 
@@ -328,7 +330,7 @@ def test_hits_and_calls_in_turn_are_coalesced_too(monkeypatch: pytest.MonkeyPatc
 
 
 @in_loop
-async def test_every_client_is_told_everything_in_the_order_of_the_log() -> None:
+async def test_every_client_is_sent_everything_in_the_order_of_the_log() -> None:
     """Order = `seq`."""
     async with serving() as desk:
         clients = [await desk.client(name) for name in ("stdio", "http-1", "http-2")]
@@ -351,7 +353,7 @@ async def test_without_clients_nothing_breaks_and_a_later_one_learns_the_rest() 
 
 
 @in_loop
-async def test_a_client_that_left_is_told_nothing_more() -> None:
+async def test_a_client_that_left_is_sent_nothing_more() -> None:
     async with serving() as desk:
         left, stayed = await desk.client("a"), await desk.client("b")
         desk.tasks[0].cancel()
@@ -365,7 +367,7 @@ async def test_a_client_that_left_is_told_nothing_more() -> None:
 
 
 @in_loop
-async def test_a_client_that_says_twice_that_it_is_there_is_told_once() -> None:
+async def test_a_client_that_says_twice_that_it_is_there_is_notified_once() -> None:
     async with serving() as desk:
         first, again = await desk.client("a"), await desk.client("a")
         desk.call()
@@ -374,7 +376,7 @@ async def test_a_client_that_says_twice_that_it_is_there_is_told_once() -> None:
         assert again.received == []
 
 
-def test_a_client_that_cannot_be_told_harms_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_cannot_be_notified_harms_nobody(capsys: pytest.CaptureFixture[str]) -> None:
     """The others are told, and it is reported."""
 
     @in_loop
@@ -417,10 +419,10 @@ def test_calls_are_coalesced_only_when_too_many_wait(monkeypatch: pytest.MonkeyP
             client = await desk.client()
             for _ in range(10):
                 desk.call()
-            told = await client.until(4)
+            reported = await client.until(4)
             desk.call()
-            told = await client.until(5)
-        assert [(each["seq"], each.get("coalesced")) for _, each in told] == [
+            reported = await client.until(5)
+        assert [(each["seq"], each.get("coalesced")) for _, each in reported] == [
             (1, None), (2, None), (3, None), (10, 6), (11, None),
         ]  # fmt: skip
 
@@ -441,18 +443,18 @@ def test_stops_are_never_dropped_however_much_waits(monkeypatch: pytest.MonkeyPa
                     desk.call()
                     calls += 1
                 desk.resume(desk.stop(number), action="continue", by="client")
-            told = await client.until(60)
-        numbers = seqs(told)
+            reported = await client.until(60)
+        numbers = seqs(reported)
         assert numbers == sorted(numbers)
-        methods = [method for method, _ in told]
+        methods = [method for method, _ in reported]
         assert (methods.count(EXECUTION_PAUSED), methods.count(EXECUTION_RESUMED)) == (20, 20)
-        of_calls = [params for method, params in told if method == CALL_COMPLETED]
+        of_calls = [params for method, params in reported if method == CALL_COMPLETED]
         assert sum(1 + params.get("coalesced", 0) for params in of_calls) == calls
 
     run()
 
 
-def test_what_is_coalesced_for_one_is_told_in_full_to_another(
+def test_what_is_coalesced_for_one_is_shown_in_full_to_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each client has a queue of its own."""
@@ -467,8 +469,8 @@ def test_what_is_coalesced_for_one_is_told_in_full_to_another(
                 desk.call()
                 await other.until(number)
             deaf.reads.set()
-            told = await deaf.until(5)
-        assert [(each["seq"], each.get("coalesced")) for _, each in told] == [
+            reported = await deaf.until(5)
+        assert [(each["seq"], each.get("coalesced")) for _, each in reported] == [
             (1, None), (2, None), (3, None), (4, None), (10, 5),
         ]  # fmt: skip
         assert all("coalesced" not in each for _, each in other.received)

@@ -45,8 +45,8 @@ def put_together(files: ObjectFiles, run_id: str = "r1") -> None:
 
 
 def found(files: ObjectFiles, cid: str) -> tuple[str, str] | None:
-    told = files.find(cid)
-    return None if told is None else (told[0], told[1]["repr"])
+    reported = files.find(cid)
+    return None if reported is None else (reported[0], reported[1]["repr"])
 
 
 def test_the_files_of_a_run_become_one(files: ObjectFiles, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_was_being_put_together_when_the_server_was_killed_is_done_anew(
     assert [found(files, cid) for cid in (a, b)] == [("r1", "a"), ("r1", "b")]
 
 
-def test_a_damaged_file_stays_and_whoever_has_an_object_intact_answers(
+def test_a_damaged_file_stays_and_the_one_with_an_intact_object_answers(
     files: ObjectFiles, tmp_path: Path
 ) -> None:
     """The reply for an object that can't be read anywhere is a placeholder."""
@@ -89,9 +89,9 @@ def test_a_damaged_file_stays_and_whoever_has_an_object_intact_answers(
     store.close()
     for _ in range(2):
         assert found(files, a) == ("r1.gw0", "<deserialization failed: CorruptObject>")
-        told = found(files, b)
-        assert told is not None
-        assert told[1] == "b"
+        reported = found(files, b)
+        assert reported is not None
+        assert reported[1] == "b"
         put_together(files)
     assert names(tmp_path) == ["r1.gw0.7.objects", "r1.gw2.9.objects", "r1.objects"]
 

@@ -64,17 +64,17 @@ async def test_all_are_listed_with_their_arguments() -> None:
     async with connected() as (_, client):
         listed = (await client.list_prompts()).prompts
         assert all(each.description for each in listed)
-        told = [
+        reported = [
             (each.name, [(a.name, a.required) for a in each.arguments or ()]) for each in listed
         ]
-    assert told == [
+    assert reported == [
         ("debug-session-start", []),
         ("inspect-paused-call", [("pause_id", True)]),
         ("triage-failing-test", [("nodeid", False)]),
     ]
     page = (ROOT / "docs" / "resources.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z-]+)` \| (?:–|`(\w+)`\??) \|", page, re.MULTILINE)
-    assert rows == [(name, "".join(argument for argument, _ in given)) for name, given in told]
+    assert rows == [(name, "".join(argument for argument, _ in given)) for name, given in reported]
 
 
 @in_loop
@@ -89,7 +89,7 @@ async def test_a_session_that_has_nothing_yet_says_so() -> None:
 
 
 @in_loop
-async def test_a_session_is_told_even_if_the_functions_are_not_known() -> None:
+async def test_a_session_is_reported_even_if_the_functions_are_not_known() -> None:
     async with connected() as (front, client):
         front.runs.recipe = Recipe(["no-such-python"], [])
         text = await text_of(client, "debug-session-start")
@@ -98,7 +98,7 @@ async def test_a_session_is_told_even_if_the_functions_are_not_known() -> None:
 
 
 @in_loop
-async def test_a_session_tells_breakpoints_and_pauses() -> None:
+async def test_a_session_reports_breakpoints_and_pauses() -> None:
     async with connected() as (front, client):
         front.desired.add_function("shop.pricing.rate", "go", "code == 'BULK10'")
         await paused(front)
@@ -123,7 +123,7 @@ async def test_a_session_stays_compact() -> None:
 
 
 @in_loop
-async def test_a_paused_call_is_told_with_arguments_and_where_it_was_called() -> None:
+async def test_a_paused_call_is_reported_with_arguments_and_where_it_was_called() -> None:
     """Function, arguments, call site, stack trace."""
     async with connected() as (front, client):
         await paused(front)
@@ -145,7 +145,7 @@ async def test_a_paused_call_is_told_with_arguments_and_where_it_was_called() ->
 
 
 @in_loop
-async def test_a_failed_test_is_told_with_its_exception_and_all_frames() -> None:
+async def test_a_failed_test_is_reported_with_its_exception_and_all_frames() -> None:
     """A pause without a call; the stack trace is that of its autopsy."""
     autopsy = {"exception": EXCEPTION, "frames": FRAMES}
     async with connected() as (front, client):
@@ -227,7 +227,7 @@ def test_what_is_not_there_is_refused_with_a_sentence(
 
 
 @in_loop
-async def test_a_pause_that_went_on_is_told_from_one_that_never_was() -> None:
+async def test_a_pause_that_went_on_is_distinguished_from_one_that_never_was() -> None:
     async with connected() as (front, client):
         await paused(front)
         front.runs.get("r1").released("r1.main.1")

@@ -55,9 +55,9 @@ def row(number: int, qualified_name: str = "shop.total", **changes: Any) -> dict
 
 def running(number: int, **changes: Any) -> dict[str, Any]:
     """The same, while the call has not ended."""
-    told = row(number, status="running", completed_at=None, **changes)
-    del told["pretty_result"]
-    return told
+    reported = row(number, status="running", completed_at=None, **changes)
+    del reported["pretty_result"]
+    return reported
 
 
 def page(
@@ -114,11 +114,11 @@ def test_a_record_has_every_key_and_its_run_and_worker(records: Records) -> None
     assert first["cids"] == {"args": ["ab" * 64], "kwargs": {}, "result": "cd" * 64}
 
 
-def test_a_row_that_is_told_stays_as_it_is(records: Records) -> None:
+def test_a_row_that_is_reported_stays_as_it_is(records: Records) -> None:
     """The event log gets the same object."""
-    told = row(1)
-    records.add("r1", "main", [told])
-    assert told == row(1)
+    reported = row(1)
+    records.add("r1", "main", [reported])
+    assert reported == row(1)
 
 
 def test_texts_of_all_kinds_survive(records: Records) -> None:
@@ -202,7 +202,7 @@ def test_a_name_means_functions_as_it_does_elsewhere(
     assert (numbers(found), found.total) == (expected, len(expected))
 
 
-def test_a_file_is_told_apart_from_another_of_the_same_module_name(records: Records) -> None:
+def test_a_file_is_distinguished_from_another_of_the_same_module_name(records: Records) -> None:
     """Two conftests, say; and calls are counted by the place of their function, for a list."""
     for number, folder in enumerate(("a", "b", "b"), 1):
         place = ["conftest", f"{folder}/conftest.py"]
@@ -236,7 +236,7 @@ def test_filters_hold_together(records: Records) -> None:
                 assert (numbers(found), found.total) == (expected, len(expected))
 
 
-def test_calls_of_no_test_are_told_and_have_no_node_id(records: Records) -> None:
+def test_calls_of_no_test_are_reported_and_have_no_node_id(records: Records) -> None:
     records.add("r1", "main", [row(1, nodeid=None), row(2)])
     assert numbers(page(records)) == [1, 2]
     assert numbers(page(records, CallFilter(nodeid="test_shop.py::test_total"))) == [2]
@@ -245,7 +245,7 @@ def test_calls_of_no_test_are_told_and_have_no_node_id(records: Records) -> None
 # --- order and pages ----------------------------------------------------------------------------
 
 
-def test_the_newest_are_told_oldest_first(records: Records) -> None:
+def test_the_newest_are_reported_oldest_first(records: Records) -> None:
     """`total_count` is that before the limit."""
     records.add("r1", "main", [row(n) for n in range(1, 10)])
     found = page(records, limit=3)
@@ -265,8 +265,8 @@ def test_calls_stand_where_they_started_and_not_where_they_ended(records: Record
 def test_calls_of_one_tick_of_the_clock_stand_in_the_order_of_their_numbers(
     records: Records,
 ) -> None:
-    told = [row(n, started_at=7.0) for n in (10, 9, 2, 11)]
-    records.add("r1", "main", told)
+    reported = [row(n, started_at=7.0) for n in (10, 9, 2, 11)]
+    records.add("r1", "main", reported)
     assert numbers(page(records)) == [2, 9, 10, 11]
     assert numbers(page(records, before="r1.main.c10")) == [2, 9]
 
@@ -323,7 +323,7 @@ def test_a_call_that_ends_is_updated_in_place(records: Records) -> None:
     assert page(records, CallFilter(nodeid="test_shop.py::test_total")).total == 2
 
 
-def test_a_call_may_be_told_as_running_more_than_once(records: Records) -> None:
+def test_a_call_may_be_reported_as_running_more_than_once(records: Records) -> None:
     """At each pause; also with its end in one batch."""
     records.add("r1", "main", [running(1), running(1)])
     records.add("r1", "main", [running(1), running(2), row(2), running(3)])
@@ -345,7 +345,7 @@ def test_an_end_that_a_client_changed_takes_the_place_of_the_one_before(
     """`altered`; the call had ended and been told when it paused."""
     failed = row(1, status="exception", exception={"type": "E", "message": ""})
     skipped = row(1, altered="result", pretty_result="7")
-    told = [
+    reported = [
         failed,
         row(2),
         skipped,
@@ -354,7 +354,7 @@ def test_an_end_that_a_client_changed_takes_the_place_of_the_one_before(
         row(4),
         row(4, altered="x"),
     ]
-    for batch in [told] if together else [[each] for each in told]:
+    for batch in [reported] if together else [[each] for each in reported]:
         records.add("r1", "main", batch)
     found = page(records)
     assert (numbers(found), found.total, records.total) == ([1, 2, 3, 4], 4, 4)
@@ -541,7 +541,7 @@ def test_records_that_come_while_one_searches_do_no_harm(
 TOOL = "breakpoint_get_call_records"
 
 
-async def told(front: Front, process: Process, *rows: dict[str, Any]) -> None:
+async def reported(front: Front, process: Process, *rows: dict[str, Any]) -> None:
     """Send rows and wait until they have arrived."""
     total = front.runs.records.total + len(rows)
     await process.send(Recorded(list(rows)))
@@ -559,12 +559,12 @@ async def test_without_a_run_the_list_is_empty_and_says_how_to_fill_it() -> None
 
 
 @in_loop
-async def test_calls_are_told_with_total_and_truncated() -> None:
+async def test_calls_are_reported_with_total_and_truncated() -> None:
     """The default limit is 100."""
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
-        await told(front, process, *(row(n, f"shop.f{n % 2}") for n in range(1, 151)))
+        await reported(front, process, *(row(n, f"shop.f{n % 2}") for n in range(1, 151)))
         reply = await front.call(TOOL, max_chars=200_000)
         assert len(reply["calls"]) == 100
         assert (reply["total_count"], reply["truncated"]) == (150, True)
@@ -587,7 +587,7 @@ async def test_what_is_cut_to_size_is_the_oldest_and_pages_join() -> None:
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
-        await told(front, process, *(row(n) for n in range(1, 41)))
+        await reported(front, process, *(row(n) for n in range(1, 41)))
         seen: list[str] = []
         cursor: dict[str, Any] = {}
         while True:
@@ -608,7 +608,7 @@ async def test_a_record_that_alone_is_too_long_is_shortened() -> None:
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
-        await told(front, process, row(1), row(2, pretty_result="x" * 50_000))
+        await reported(front, process, row(1), row(2, pretty_result="x" * 50_000))
         reply = await front.call(TOOL)
         (call,) = reply["calls"]
         assert call["pretty_result"].endswith("chars]")
@@ -641,7 +641,7 @@ async def test_a_limit_beyond_any_reply_is_no_error() -> None:
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
-        await told(front, process, row(1))
+        await reported(front, process, row(1))
         reply = await front.call(TOOL, limit=10**30)
         assert (len(reply["calls"]), reply["truncated"]) == (1, False)
 
@@ -652,13 +652,13 @@ async def test_records_are_complete_over_runs_and_workers() -> None:
     async with serving() as front:
         run = await front.start()
         one, two = await front.live("gw0", "gw1")
-        await told(front, one, row(1, call_id="r1.gw0.c1"), running(4, call_id="r1.gw0.c2"))
-        await told(front, two, row(2, call_id="r1.gw1.c1"))
+        await reported(front, one, row(1, call_id="r1.gw0.c1"), running(4, call_id="r1.gw0.c2"))
+        await reported(front, two, row(2, call_id="r1.gw1.c1"))
         await front.runs.ladder.stop(run, kill=True)
         await front.start()
         again = await front.greeted("main", "r2")
         await again.until_begin()
-        await told(front, again, row(9, call_id="r2.main.c1"))
+        await reported(front, again, row(9, call_id="r2.main.c1"))
         reply = await front.call(TOOL)
     assert [(call["call_id"], call["run_id"], call["worker"]) for call in reply["calls"]] == [
         ("r1.gw0.c1", "r1", "gw0"),
@@ -670,12 +670,12 @@ async def test_records_are_complete_over_runs_and_workers() -> None:
 
 
 @in_loop
-async def test_what_is_dropped_is_told() -> None:
+async def test_what_is_dropped_is_reported() -> None:
     """`total_count` has it, `truncated` has not: nobody can page to it."""
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
-        await told(front, process, row(1, dropped=9, lost=7))
+        await reported(front, process, row(1, dropped=9, lost=7))
         reply = await front.call(TOOL)
     assert (reply["total_count"], reply["dropped"], reply["truncated"]) == (8, 7, False)
 
@@ -686,7 +686,7 @@ async def test_the_event_log_keeps_its_calls() -> None:
     async with serving() as front:
         await front.start()
         (process,) = await front.live("main")
-        await told(front, process, running(1))
+        await reported(front, process, running(1))
         await process.send(Recorded([row(1), row(2)]))
         await front.until(lambda: front.runs.records.total == 2)
         reply = await front.call("timeline_get", types=["call"])
@@ -698,7 +698,7 @@ async def test_the_event_log_keeps_its_calls() -> None:
 async def test_listing_tests_records_nothing() -> None:
     """Imports run code; a listing is no run that a client knows."""
     async with serving() as front:
-        front.runs.recipe = Recipe(["sh", "-c", "sleep 60"], [])  # takes any further argument
+        front.runs.recipe = Recipe(["sh", "-c", "exec sleep 60"], [])  # any argument may follow
         await front.start(listing=True)
         process = await front.greeted("main", "l1")
         await process.until_begin()

@@ -65,8 +65,8 @@ async def test_it_goes_on_in_the_middle_of_a_message(cut: int, is_read: bool) ->
         at = len(stream) // 2 + cut - (sent - answer.received)
         await other.raw(stream[at:])
         await front.until(lambda: run.warnings == ["0", "1", "2", "3", "4"])
-        for told in ["second"] if is_read else ["first", "second"]:
-            assert await other.next(ReleaseAll) == ReleaseAll(told)
+        for reported in ["second"] if is_read else ["first", "second"]:
+            assert await other.next(ReleaseAll) == ReleaseAll(reported)
         assert run.targets["main"] is target
         target.send(ReleaseAll("third"))
         assert await other.next(ReleaseAll) == ReleaseAll("third")

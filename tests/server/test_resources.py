@@ -52,6 +52,9 @@ async def connected(tools: str = "full") -> AsyncIterator[tuple[Front, Client]]:
                 async with Client(server) as client:
                     yield front, client
                 group.cancel_scope.cancel()
+            for run in front.runs:  # an interpreter that starts may miss Ctrl-C
+                if run.child is not None:
+                    run.child.kill()
 
 
 async def read(client: Client, uri: str) -> dict[str, Any]:
@@ -92,9 +95,9 @@ def test_the_five_are_always_listed(tools: str) -> None:
 def test_the_page_lists_them() -> None:
     """`docs/resources.md`; those of a run too."""
     page = (ROOT / "docs" / "resources.md").read_text(encoding="utf-8")
-    told = re.findall(r"^\| `((?:breakpoint|debugger)://\S+)` \|", page, re.MULTILINE)
+    reported = re.findall(r"^\| `((?:breakpoint|debugger)://\S+)` \|", page, re.MULTILINE)
     of_runs = ["session", "breakpoints", "threads", "source/{+file}"]
-    assert told == [*URIS, *(f"debugger://{each}" for each in of_runs)]
+    assert reported == [*URIS, *(f"debugger://{each}" for each in of_runs)]
 
 
 @in_loop
@@ -151,7 +154,7 @@ async def test_functions_are_those_of_the_tool() -> None:
 
 
 @in_loop
-async def test_a_stop_that_was_read_counts_as_told_to_nobody() -> None:
+async def test_a_stop_that_was_read_counts_as_given_to_nobody() -> None:
     """Only replies count as sent: a program may read resources that its model never sees."""
     async with connected() as (front, client):
         await front.start()

@@ -85,9 +85,9 @@ def test_attempts_that_begin_one_by_one_are_one_test() -> None:
     results.started("main", NodeStarted(TEST, 3.0))
     results.finished("main", NodeFinished(TEST, 0.5, {"passed": 1}))
     assert (results.done, results.running()) == (1, [])
-    told = results.tests[TEST].to_plain()
-    assert (told["outcome"], told["attempt"]) == ("passed", 3)
-    assert told["reruns"] == [{"attempt": n, "phase": "call"} for n in (1, 2)]
+    shown = results.tests[TEST].to_plain()
+    assert (shown["outcome"], shown["attempt"]) == ("passed", 3)
+    assert shown["reruns"] == [{"attempt": n, "phase": "call"} for n in (1, 2)]
     results.started("main", NodeStarted(TEST, 4.0))  # a plugin that runs tests several times
     assert "attempt" not in results.tests[TEST].to_plain()
 
@@ -135,12 +135,12 @@ def test_a_test_whose_own_child_crashed_is_counted_once() -> None:
 
 def relayed(*phases: PhaseReported, has_ended: bool = True) -> NodeRelayed:
     passed = {} if phases else {"passed": 1}
-    told = [dataclasses.asdict(each) for each in phases]
-    return NodeRelayed("gw0", TEST, 1.0, told, passed, 0.5, has_ended)
+    shown = [dataclasses.asdict(each) for each in phases]
+    return NodeRelayed("gw0", TEST, 1.0, shown, passed, 0.5, has_ended)
 
 
 @pytest.mark.parametrize("known", ["nothing", "start", "phase", "all"])
-def test_a_test_that_is_told_twice_counts_once(known: str) -> None:
+def test_a_test_that_is_reported_twice_counts_once(known: str) -> None:
     """A worker that died told some of it; xdist's controller has all that was reported."""
     results = Results()
     failed = phase("call", "failed")
@@ -192,12 +192,12 @@ def test_a_test_that_runs_in_each_worker_has_a_result_of_each() -> None:
     results.reported("gw1", phase("call", "failed"))
     results.finished("gw1", NodeFinished(TEST, 0.1, {}))
     results.finished("gw0", NodeFinished(TEST, 0.1, {"passed": 1}))
-    told = [(test.worker, test.outcome) for test in results.tests.values()]
-    assert told == [("gw0", "passed"), ("gw1", "failed")]
+    shown = [(test.worker, test.outcome) for test in results.tests.values()]
+    assert shown == [("gw0", "passed"), ("gw1", "failed")]
     assert (results.failed_nodeids(), results.done) == ([TEST], 2)
 
 
-def test_of_a_worker_that_tells_nothing_passed_tests_are_known() -> None:
+def test_of_a_worker_that_reports_nothing_passed_tests_are_known() -> None:
     """It never connected."""
     results = Results()
     assert [type for type, _ in results.relayed(relayed())] == ["test_started", "test_outcome"]
@@ -205,7 +205,7 @@ def test_of_a_worker_that_tells_nothing_passed_tests_are_known() -> None:
     assert (dict(results.outcomes), results.done) == ({"passed": 1}, 1)
 
 
-def test_collection_errors_are_counted_once_however_many_workers_tell_them() -> None:
+def test_collection_errors_are_counted_once_however_many_workers_report_them() -> None:
     """Every xdist worker collects everything."""
     results = Results()
     for _ in range(3):
@@ -234,7 +234,7 @@ def test_an_end_without_a_start_does_no_harm() -> None:
     assert (results.done, dict(results.outcomes)) == (1, {"passed": 1, "failed": 1})
 
 
-def test_a_passed_test_is_told_in_few_words() -> None:
+def test_a_passed_test_is_reported_in_few_words() -> None:
     """An item of `test_results`; empty keys are left out."""
     assert results_of(plain={"passed": 1}).tests[TEST].to_plain() == {
         "nodeid": TEST,
@@ -245,11 +245,11 @@ def test_a_passed_test_is_told_in_few_words() -> None:
     }
 
 
-def test_a_failed_test_tells_why() -> None:
+def test_a_failed_test_reports_why() -> None:
     """Exception, place, report text and output; only what there is."""
-    told: dict[str, Any] = {"exception": {"type": "KeyError"}, "longrepr": "E  KeyError"}
-    failed = phase("setup", "error", **told, stdout="printed")
+    shown: dict[str, Any] = {"exception": {"type": "KeyError"}, "longrepr": "E  KeyError"}
+    failed = phase("setup", "error", **shown, stdout="printed")
     plain = results_of(failed).tests[TEST].to_plain()
     assert plain["phase"] == "setup"
-    assert {key: plain[key] for key in (*told, "stdout")} == told | {"stdout": "printed"}
+    assert {key: plain[key] for key in (*shown, "stdout")} == shown | {"stdout": "printed"}
     assert not {"stderr", "log", "location"} & set(plain)

@@ -40,7 +40,7 @@ def read(root: Path, file: str, *, redactor: Redactor | None = None) -> str:
     return asyncio.run(files.text_of(path, name, redact))
 
 
-def is_told(root: Path, file: str) -> bool:
+def is_reported(root: Path, file: str) -> bool:
     project = Project(str(root))
     path = files.real_path(project, files.name_in(PREFIX + file))
     return files.is_of_project(project, path)
@@ -100,11 +100,11 @@ def test_names_with_special_characters_are_read_percent_encoded(root: Path, name
         "%2e%2e%5coutside.py",
     ],
 )
-def test_what_is_not_of_the_project_is_not_told(root: Path, file: str) -> None:
+def test_what_is_not_of_the_project_is_not_reported(root: Path, file: str) -> None:
     """Links are followed before it is decided."""
     (root / "shop" / "link.py").symlink_to(root.parent / "outside.py")
     (root / "folder").symlink_to(root.parent)
-    assert not is_told(root, file)
+    assert not is_reported(root, file)
 
 
 @pytest.mark.parametrize("file", ["%252e%252e%252foutside.py", "shop\\..\\..\\x.py", "C:/x.py"])
@@ -122,15 +122,15 @@ def test_code_beside_the_rootdir_may_be_the_users_too(root: Path) -> None:
     for name in (".libs/x.py", ".libs/.git/config"):
         (root.parent / name).write_text("there", encoding="utf-8")
     project = Project(str(root), ("../.libs", "../outside.py"))
-    told = {
+    reported = {
         name: files.is_of_project(project, str(root.parent / name))
         for name in (".libs/x.py", ".libs/.git/config", "outside.py", "project/shop/cart.py")
     }
-    assert list(told.values()) == [True, False, True, True]
+    assert list(reported.values()) == [True, False, True, True]
     assert not files.is_of_project(project, str(root / ".env"))
 
 
-def test_a_project_behind_a_link_is_told(root: Path) -> None:
+def test_a_project_behind_a_link_is_reported(root: Path) -> None:
     """By either name."""
     link = root.parent / "link"
     link.symlink_to(root)
@@ -191,13 +191,13 @@ def test_a_file_is_read_in_its_own_encoding(root: Path, data: bytes, expected: s
 def test_a_long_file_is_cut_at_a_line_with_a_notice(root: Path, line: str) -> None:
     data = (line * (1_300_000 // len(line.encode()) or 1)).encode()
     (root / "x.py").write_bytes(data)
-    told = read(root, "x.py")
-    assert len(told) <= 200_000
-    *lines, notice, end = told.split("\n")
+    reported = read(root, "x.py")
+    assert len(reported) <= 200_000
+    *lines, notice, end = reported.split("\n")
     assert end == ""
     assert notice == f"[cut here: the first {len(lines)} lines of a file of {len(data)} bytes]"
     assert data.decode().startswith("\n".join(lines))
-    assert len(told) > 90_000
+    assert len(reported) > 90_000
     assert len(data) > MAX_BYTES or line == "\n"
 
 
@@ -214,11 +214,11 @@ def test_secrets_are_hidden_and_lines_stay_where_they_are(root: Path) -> None:
         'url = "from-the-environment"\nlast = 1\n',
         encoding="utf-8",
     )
-    told = read(root, "x.py", redactor=redactor).split("\n")
-    assert "hunter2xyz" not in told[0]
-    assert "<redacted:" in told[0]
-    assert "MIIE" not in "".join(told)
-    assert told[5:] == ["token = password", told[6], "last = 1", ""]
-    assert "<redacted:env:SHOP_TOKEN" in told[6]
+    reported = read(root, "x.py", redactor=redactor).split("\n")
+    assert "hunter2xyz" not in reported[0]
+    assert "<redacted:" in reported[0]
+    assert "MIIE" not in "".join(reported)
+    assert reported[5:] == ["token = password", reported[6], "last = 1", ""]
+    assert "<redacted:env:SHOP_TOKEN" in reported[6]
     (root / "shop.ini").write_text("[x]\npassword = hunter2xyz\n", encoding="utf-8")
     assert "hunter2xyz" not in read(root, "shop.ini", redactor=redactor)

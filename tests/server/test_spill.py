@@ -185,7 +185,7 @@ def test_a_gap_is_counted_also_by_an_event_that_is_dropped() -> None:
 
 
 @in_loop
-async def test_gaps_that_processes_tell_are_in_the_replies() -> None:
+async def test_gaps_that_processes_report_are_in_the_replies() -> None:
     """`dropped` of `timeline_get`, `counts.dropped` of `debug_state`."""
     async with serving() as front:
         await front.start()
@@ -195,8 +195,8 @@ async def test_gaps_that_processes_tell_are_in_the_replies() -> None:
         )
         await gw0.send(Recorded([{"type": "call", "ts": 3.0, "dropped": 1}]))
         await front.until(lambda: front.log.dropped["r1"] == 4)
-        told = await front.call("timeline_get", types=["call"])
-        assert (len(told["events"]), told["dropped"]) == (3, 4)
+        reported = await front.call("timeline_get", types=["call"])
+        assert (len(reported["events"]), reported["dropped"]) == (3, 4)
         assert (await front.call("timeline_get", run_id="r1"))["dropped"] == 4
         assert (await front.call("debug_state"))["counts"]["dropped"] == 4
 
@@ -268,9 +268,9 @@ async def test_other_tools_answer_while_one_scans() -> None:
         states = [await front.call("debug_state") for _ in range(20)]
         assert not scan.done()
         assert all(state["run_id"] == run.id for state in states)
-        told = await scan
-        assert (told["events"], told["next_after"]) == ([], front.log.last_seq)
-        assert "truncated" not in told
+        reported = await scan
+        assert (reported["events"], reported["next_after"]) == ([], front.log.last_seq)
+        assert "truncated" not in reported
 
 
 @in_loop
@@ -287,17 +287,17 @@ async def test_a_scan_that_is_too_long_says_so_and_can_be_continued(
         fill(front.log, 400)
         options: dict[str, Any] = {"nodeid": "t::rare", "after": 0}
         found, calls = [], 0
-        while (told := await front.call("timeline_get", **options)).get("truncated"):
-            assert told["total_count"] is None
-            assert options["after"] < told["next_after"] <= options["after"] + 100
-            if not told["events"]:
-                assert str(told["next_after"]) in told["next"][0]
-            found += told["events"]
-            options["after"] = told["next_after"]
+        while (reported := await front.call("timeline_get", **options)).get("truncated"):
+            assert reported["total_count"] is None
+            assert options["after"] < reported["next_after"] <= options["after"] + 100
+            if not reported["events"]:
+                assert str(reported["next_after"]) in reported["next"][0]
+            found += reported["events"]
+            options["after"] = reported["next_after"]
             calls += 1
         assert calls > 10
         assert numbers(found) == [rare]
-        assert told["next_after"] == front.log.last_seq
+        assert reported["next_after"] == front.log.last_seq
 
 
 @in_loop
@@ -316,9 +316,9 @@ async def test_masses_of_other_runs_and_types_are_in_nobody_s_way(
         stop = front.log.append("stop", run_id="r0")
         fill(front.log, 400, run_id="r0")
         for wanted, rare in (({"types": ["stop"]}, stop), ({"run_id": run.id}, call)):
-            told = await front.call("timeline_get", **wanted, after=before)
-            assert numbers(told["events"]) == [rare]
-            assert "truncated" not in told
+            reported = await front.call("timeline_get", **wanted, after=before)
+            assert numbers(reported["events"]) == [rare]
+            assert "truncated" not in reported
 
 
 @in_loop
@@ -327,6 +327,6 @@ async def test_a_page_is_bounded_whatever_the_limit(log: EventLog) -> None:
     async with serving() as front:
         await front.start()
         fill(front.log, 3_000)
-        told = await front.call("timeline_get", limit=10**9, max_chars=200_000)
-        assert told["truncated"]
-        assert told["next_after"] == told["events"][-1]["seq"] <= 2_000
+        reported = await front.call("timeline_get", limit=10**9, max_chars=200_000)
+        assert reported["truncated"]
+        assert reported["next_after"] == reported["events"][-1]["seq"] <= 2_000

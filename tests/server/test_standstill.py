@@ -40,19 +40,19 @@ def test_busy_is_who_uses_the_processor_or_wants_it(
 
 
 @pytest.mark.parametrize(
-    ("state", "running", "told"),
+    ("state", "running", "reported"),
     [
         ("collecting", [{"nodeid": "test_it.py::test"}], "running"),
         ("collecting", [], "collecting"),
         ("paused", [{"nodeid": "test_it.py::test"}], "paused"),
     ],
 )
-def test_a_state_goes_with_the_tests_that_are_told_beside_it(
-    state: str, running: list[object], told: str
+def test_a_state_goes_with_the_tests_that_are_reported_beside_it(
+    state: str, running: list[object], reported: str
 ) -> None:
     """They are ahead of events, and may be others when they are read again."""
     run: Any = SimpleNamespace(state=state)
-    assert state_of(run, running) == told
+    assert state_of(run, running) == reported
 
 
 @linux

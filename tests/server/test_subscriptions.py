@@ -109,16 +109,18 @@ def test_the_capabilities_are_what_the_server_does(mode: str) -> None:
     @in_loop
     async def run() -> None:
         async with served() as it, Client(it.server, mode=mode) as client:
-            told = client.server_capabilities
-            assert told.resources == types.ResourcesCapability(subscribe=True, list_changed=True)
-            assert told.tools == types.ToolsCapability(list_changed=False)
-            assert told.prompts == types.PromptsCapability(list_changed=False)
+            reported = client.server_capabilities
+            assert reported.resources == types.ResourcesCapability(
+                subscribe=True, list_changed=True
+            )
+            assert reported.tools == types.ToolsCapability(list_changed=False)
+            assert reported.prompts == types.PromptsCapability(list_changed=False)
 
     run()
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_who_subscribed_is_told_and_all_are_told_of_the_list(mode: str) -> None:
+def test_subscribers_are_notified_and_all_clients_of_the_list(mode: str) -> None:
     """Once, by whatever other clients there are."""
 
     @in_loop
@@ -225,7 +227,7 @@ async def test_each_era_has_its_own_way_only() -> None:
 
 
 @in_loop
-async def test_a_client_that_does_not_read_delays_nobody_and_is_told_once() -> None:
+async def test_a_client_that_does_not_read_delays_nobody_and_is_notified_once() -> None:
     """However often something changes meanwhile; and anew when it reads again."""
     async with served() as it:
         reads = asyncio.Event()

@@ -39,8 +39,8 @@ ASSERTION = {
 
 
 def report_of(nodeid: str = TEST, **changes: Any) -> PhaseReported:
-    told = {"exception": EXCEPTION, "autopsy": autopsy_of(), "log": "one\ntwo"} | changes
-    return PhaseReported(nodeid, "call", "failed", "failed", 0.1, **told)
+    reported = {"exception": EXCEPTION, "autopsy": autopsy_of(), "log": "one\ntwo"} | changes
+    return PhaseReported(nodeid, "call", "failed", "failed", 0.1, **reported)
 
 
 async def ran(
@@ -84,7 +84,7 @@ async def triage(client: Client, **arguments: str) -> str:
 
 
 @in_loop
-async def test_a_failure_is_told_with_what_was_compared_and_given() -> None:
+async def test_a_failure_is_reported_with_what_was_compared_and_given() -> None:
     """Outcome, autopsy, siblings, failures of the same cause."""
     other = report_of("test_cart.py::test_total[half]")
     async with connected() as (front, client):
@@ -141,7 +141,7 @@ async def test_failures_of_one_cause_are_named() -> None:
 
 
 @in_loop
-async def test_a_pause_is_told_with_its_id_in_the_calls() -> None:
+async def test_a_pause_is_reported_with_its_id_in_the_calls() -> None:
     """Its locals are those of now."""
     async with connected() as (front, client):
         process = await ran(front, report_of(autopsy=autopsy_of(assertion=ASSERTION)), over=False)
@@ -227,7 +227,7 @@ def test_the_next_run_is_to_stop_where_it_matters(
 
 
 @in_loop
-async def test_what_changed_since_it_passed_is_told() -> None:
+async def test_what_changed_since_it_passed_is_reported() -> None:
     """Edited files, arguments of the run, tests that ran before."""
     async with connected() as (front, client):
         root = Path(front.runs.recipe.rootdir or "")
@@ -252,7 +252,7 @@ async def test_what_changed_since_it_passed_is_told() -> None:
 
 
 @in_loop
-async def test_a_pass_that_a_client_brought_about_is_told_as_such() -> None:
+async def test_a_pass_that_a_client_brought_about_is_shown_as_such() -> None:
     """It is a proof, and no pass."""
     async with connected() as (front, client):
         await ran(front, report_of())
@@ -267,7 +267,7 @@ async def test_a_pass_that_a_client_brought_about_is_told_as_such() -> None:
 
 
 @in_loop
-async def test_a_failure_is_told_with_what_a_client_changed_before() -> None:
+async def test_a_failure_is_reported_with_what_a_client_changed_before() -> None:
     """It is no evidence then."""
     async with connected() as (front, client):
         await ran(front, report_of())
@@ -277,7 +277,7 @@ async def test_a_failure_is_told_with_what_a_client_changed_before() -> None:
 
 
 @in_loop
-async def test_a_test_in_which_its_process_crashed_is_told() -> None:
+async def test_a_test_in_which_its_process_crashed_is_reported() -> None:
     """There is no report."""
     async with connected() as (front, client):
         await ran(front, TEST, over=False)
@@ -290,7 +290,7 @@ async def test_a_test_in_which_its_process_crashed_is_told() -> None:
 
 
 @in_loop
-async def test_a_failure_without_an_autopsy_is_told_by_its_report() -> None:
+async def test_a_failure_without_an_autopsy_is_reported_by_its_report() -> None:
     """As a strict xfail that passes."""
     bare = report_of(autopsy=None, exception=None, longrepr="\n[XPASS(strict)] why\n", log="")
     async with connected() as (front, client):
@@ -321,9 +321,9 @@ async def test_a_test_that_failed_in_one_of_several_workers_has_failed() -> None
         await process.send(NodeFinished(TEST, 0.1, {}))
         await front.until(lambda: len(front.runs.get("r1").results.failed_nodeids()) == 1)
         lines = (await triage(client, nodeid="bulk")).splitlines()
-        told = await front.call("exception_get_context", nodeid=TEST)
+        reported = await front.call("exception_get_context", nodeid=TEST)
     assert "- Outcome: failed in r1, which is collecting" in lines
-    assert told["exception"]["message"] == "assert 95 == 90"
+    assert reported["exception"]["message"] == "assert 95 == 90"
 
 
 def test_what_is_not_known_is_refused_with_what_is() -> None:

@@ -42,12 +42,12 @@ def breakpoint_at(line: int = 42, **options: Any) -> tuple[Desired, LineBreakpoi
 def over(*facts: dict[str, Any] | Watched | None, id: str = "bp-1", tests: int = 1) -> Run:
     """A run whose one test passed, with what each worker told; None: it fell silent."""
     run = Run("r1")
-    told: dict[str, Any] = {f"gw{number}": fact for number, fact in enumerate(facts)}
+    reported: dict[str, Any] = {f"gw{number}": fact for number, fact in enumerate(facts)}
     if len(facts) > 1:
-        told["main"] = Watched({})
+        reported["main"] = Watched({})
     else:
-        told = {"main": facts[0]}
-    for worker, fact in told.items():
+        reported = {"main": facts[0]}
+    for worker, fact in reported.items():
         target = Target(hello_of("r1", worker), lambda command: None)
         run.connected(target)
         run.apply(target, Collected(tests, []))
@@ -110,7 +110,7 @@ def test_thresholds_count_for_each_worker() -> None:
         assert why_not_hit(known, over(*facts, id=known.id)) == expected
 
 
-def test_what_a_silent_worker_told_before_counts() -> None:
+def test_what_a_silent_worker_reported_before_counts() -> None:
     """A pause, a message: hit is hit."""
     desired, known = breakpoint_at(message="x")
     run = over(CALLED, None, id="tp-1")

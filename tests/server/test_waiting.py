@@ -67,17 +67,21 @@ async def as_client(front: Front, client: str, tool: str, **arguments: Any) -> d
 
 
 @in_loop
-async def test_a_stop_that_came_before_is_told_at_once_and_only_once() -> None:
+async def test_a_stop_that_came_before_is_reported_at_once_and_only_once() -> None:
     """A stop that is still paused is returned; none is returned twice."""
     async with serving() as front:
         (process,) = await running(front, "main")
         id = await stopped(front, process)
-        told = await front.call("breakpoint_wait")
+        reported = await front.call("breakpoint_wait")
         pause = front.runs.get("r1").pauses[id]
-        assert told["hit"] is True
-        assert (told["pause_id"], told["breakpoint_id"], told["seq"]) == (id, "fn-1", pause["seq"])
-        assert (told["thread_id"], told["reason"]) == (1, "breakpoint")
-        assert told["location"] == {
+        assert reported["hit"] is True
+        assert (reported["pause_id"], reported["breakpoint_id"], reported["seq"]) == (
+            id,
+            "fn-1",
+            pause["seq"],
+        )
+        assert (reported["thread_id"], reported["reason"]) == (1, "breakpoint")
+        assert reported["location"] == {
             "file": "shop.py", "line": 3, "function": "total", "source": "x",
             "column": None, "module": None,
         }  # fmt: skip
@@ -86,7 +90,7 @@ async def test_a_stop_that_came_before_is_told_at_once_and_only_once() -> None:
 
 
 @in_loop
-async def test_stops_are_told_oldest_first() -> None:
+async def test_stops_are_reported_oldest_first() -> None:
     """An append-only log."""
     async with serving() as front:
         one, two = await running(front, "gw0", "gw1")
@@ -112,20 +116,20 @@ async def test_two_waiters_of_one_client_share_the_stops() -> None:
 
 
 @in_loop
-async def test_every_client_is_told_of_every_stop() -> None:
+async def test_every_client_is_notified_of_every_stop() -> None:
     """A client is a connection; what one was told is news to the other."""
     async with serving() as front:
         (process,) = await running(front, "main")
         id = await stopped(front, process)
         for client in ("stdio", "http-1", "http-2"):
-            told = await as_client(front, client, "breakpoint_wait")
-            assert told["pause_id"] == id
-            told = await as_client(front, client, "breakpoint_wait", timeout_ms=1)
-            assert told["hit"] is False
+            reported = await as_client(front, client, "breakpoint_wait")
+            assert reported["pause_id"] == id
+            reported = await as_client(front, client, "breakpoint_wait", timeout_ms=1)
+            assert reported["hit"] is False
 
 
 @in_loop
-async def test_the_filter_passes_over_other_breakpoints_without_telling_them() -> None:
+async def test_the_filter_passes_over_other_breakpoints_without_reporting_them() -> None:
     """`breakpoint_id`."""
     async with serving() as front:
         front.desired.add_function("total", "stop", None)
@@ -143,7 +147,7 @@ async def test_the_filter_passes_over_other_breakpoints_without_telling_them() -
 
 
 @in_loop
-async def test_after_asks_for_stops_that_were_told_already() -> None:
+async def test_after_asks_for_stops_that_were_reported_already() -> None:
     """Behind that number; the oldest first."""
     async with serving() as front:
         one, two = await running(front, "gw0", "gw1")
@@ -161,20 +165,32 @@ async def test_after_asks_for_stops_that_were_told_already() -> None:
 async def test_without_a_run_nothing_can_stop() -> None:
     """`not_running`, at once."""
     async with serving() as front:
-        told = await front.call("breakpoint_wait")
-        assert (told["hit"], told["reason"], told["timeout"]) == (False, "not_running", False)
-        assert (told["state"], bool(told["next"]), bool(told["message"])) == ("idle", True, True)
+        reported = await front.call("breakpoint_wait")
+        assert (reported["hit"], reported["reason"], reported["timeout"]) == (
+            False,
+            "not_running",
+            False,
+        )
+        assert (reported["state"], bool(reported["next"]), bool(reported["message"])) == (
+            "idle",
+            True,
+            True,
+        )
 
 
 @in_loop
-async def test_with_everything_paused_and_told_the_answer_comes_at_once() -> None:
+async def test_with_everything_paused_and_reported_the_answer_comes_at_once() -> None:
     """`paused`: a wait would last for ever."""
     async with serving() as front:
         (process,) = await running(front, "main", others=False)
         await stopped(front, process)
         assert (await front.call("breakpoint_wait"))["hit"] is True
-        told = await front.call("breakpoint_wait")
-        assert (told["reason"], told["state"], told["timeout"]) == ("paused", "paused", False)
+        reported = await front.call("breakpoint_wait")
+        assert (reported["reason"], reported["state"], reported["timeout"]) == (
+            "paused",
+            "paused",
+            False,
+        )
 
 
 @pytest.mark.parametrize(("finishes", "reason"), [(True, "finished"), (False, "exited")])
@@ -191,9 +207,9 @@ async def test_a_wait_ends_with_the_run(finishes: bool, reason: str) -> None:
         run = front.runs.get("r1")
         assert run.child is not None
         run.child.kill()
-        told = await waiting
-        assert (told["hit"], told["reason"]) == (False, reason)
-        assert told["state"] == ("finished" if finishes else "crashed")
+        reported = await waiting
+        assert (reported["hit"], reported["reason"]) == (False, reason)
+        assert reported["state"] == ("finished" if finishes else "crashed")
         assert (await front.call("breakpoint_wait"))["reason"] == reason
 
 
@@ -212,20 +228,20 @@ async def test_a_cancelled_wait_leaves_no_trace() -> None:
 
 
 @in_loop
-async def test_a_long_wait_tells_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_wait_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds waited of seconds allowed, rising, and a word."""
     monkeypatch.setattr(stops, "PROGRESS_S", 0.005)
-    told: list[tuple[float, float | None, str]] = []
+    reported: list[tuple[float, float | None, str]] = []
 
     async def progress(done: float, total: float | None, text: str) -> None:
-        told.append((done, total, text))
+        reported.append((done, total, text))
 
     async with serving() as front:
         await running(front, "main")
         await front.toolbox.call("breakpoint_wait", {"timeout_ms": 30}, progress, "client")
-    assert len(told) >= 2
-    assert [each[0] for each in told] == sorted(each[0] for each in told)
-    assert {each[1:] for each in told} == {(0.03, "no stop yet")}
+    assert len(reported) >= 2
+    assert [each[0] for each in reported] == sorted(each[0] for each in reported)
+    assert {each[1:] for each in reported} == {(0.03, "no stop yet")}
 
 
 @in_loop
@@ -234,8 +250,8 @@ async def test_the_autopsy_comes_unless_it_is_not_wanted() -> None:
     async with serving() as front:
         (process,) = await running(front, "main")
         await stopped(front, process, autopsy=autopsy_of(notes=["x" * 9_000]))
-        told = await front.call("breakpoint_wait", after=0)
-        assert 2_000 < len(json.dumps(told["autopsy"], separators=(",", ":"))) <= 6_010
+        reported = await front.call("breakpoint_wait", after=0)
+        assert 2_000 < len(json.dumps(reported["autopsy"], separators=(",", ":"))) <= 6_010
         assert "autopsy" not in await front.call("breakpoint_wait", after=0, include_autopsy=False)
 
 
@@ -246,8 +262,8 @@ def hits(id: str, count: int) -> Recorded:
     """Messages of a tracepoint."""
     place = {"file": "shop.py", "line": 3, "function": "total"}
     row = {"type": "hit", "ts": 1.0, "nodeid": "t", "thread": 1, "breakpoint_id": id}
-    told = row | {"location": place, "hit_count": 1, "message": id}
-    return Recorded([dict(told) for _ in range(count)])
+    reported = row | {"location": place, "hit_count": 1, "message": id}
+    return Recorded([dict(reported) for _ in range(count)])
 
 
 def tracepoint(front: Front) -> str:
@@ -270,24 +286,24 @@ def test_a_hit_among_thousands_of_another_tracepoint_is_found(count: int) -> Non
             await turns()
             await process.send(hits(hot, 10), hits(rare, 1), hits(hot, count))
             await front.until(lambda: front.runs.log.last_seq > count)
-            for told in (
+            for reported in (
                 await waiting,
                 await front.call("breakpoint_wait", breakpoint_id=rare, after=0),
             ):
-                assert (told["reason"], told["message"]) == ("tracepoint", rare)
+                assert (reported["reason"], reported["message"]) == ("tracepoint", rare)
 
     run()
 
 
-def test_progress_is_told_although_other_tracepoints_are_hit(
+def test_progress_is_reported_although_other_tracepoints_are_hit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """News that do not decide a wait must not put it off."""
     monkeypatch.setattr(stops, "PROGRESS_S", 0.02)
-    told = asyncio.Event()
+    reported = asyncio.Event()
 
     async def progress(_done: float, _total: float | None, _text: str) -> None:
-        told.set()
+        reported.set()
 
     @in_loop
     async def run() -> None:
@@ -298,7 +314,7 @@ def test_progress_is_told_although_other_tracepoints_are_hit(
             waiting = asyncio.ensure_future(
                 front.toolbox.call("breakpoint_wait", arguments, progress, "client")
             )
-            while not told.is_set():
+            while not reported.is_set():
                 await process.send(hits(hot, 1))
                 await turns(1)
             waiting.cancel()
@@ -310,7 +326,7 @@ def test_progress_is_told_although_other_tracepoints_are_hit(
 
 
 @in_loop
-async def test_news_rides_along_with_any_reply_and_goes_once_it_was_told() -> None:
+async def test_news_rides_along_with_any_reply_and_goes_once_it_was_reported() -> None:
     """`pending`, whose `after` leads to the stops it counts."""
     async with serving() as front:
         one, two = await running(front, "gw0", "gw1")
@@ -319,9 +335,9 @@ async def test_news_rides_along_with_any_reply_and_goes_once_it_was_told() -> No
         pending = {"stops": 2, "hits": 0, "after": first - 1}
         for tool in ("debug_state", "timeline_get", "breakpoint_list_breakpoints"):
             assert (await front.call(tool))["pending"] == pending
-        told = await front.call("breakpoint_wait", after=first - 1)
-        assert told["pause_id"] == ids[0]
-        assert told["pending"]["stops"] == 1
+        reported = await front.call("breakpoint_wait", after=first - 1)
+        assert reported["pause_id"] == ids[0]
+        assert reported["pending"]["stops"] == 1
         listed = await front.call("breakpoint_list_paused")
         assert len(listed["paused"]) == 2
         assert "pending" not in listed
@@ -352,6 +368,6 @@ async def test_a_stop_that_was_cut_off_a_reply_is_still_news() -> None:
         shown = [pause["id"] for pause in reply["paused"]]
         assert 0 < len(shown) < len(ids)
         assert reply["pending"]["stops"] == len(ids) - len(shown)
-        told = [await front.call("breakpoint_wait") for _ in range(len(ids) - len(shown))]
-        assert [each["pause_id"] for each in told] == [id for id in ids if id not in shown]
-        assert "pending" not in told[-1]
+        reported = [await front.call("breakpoint_wait") for _ in range(len(ids) - len(shown))]
+        assert [each["pause_id"] for each in reported] == [id for id in ids if id not in shown]
+        assert "pending" not in reported[-1]

@@ -29,7 +29,7 @@ def big_record(record: Path) -> None:
     last.test(
         HOSTILE, hit(HOSTILE), call("x", qualified_name=HOSTILE), failure={"message": HOSTILE}
     )
-    last.tell("log", message=HOSTILE, values={})
+    last.append("log", message=HOSTILE, values={})
     run = write(record, Writer().begin().end(), *workers)
     store = CIDStore(run / "objects.sqlite")
     inside = {"price": {"type": "int", "repr": "40", "attributes": {}}}

@@ -335,7 +335,7 @@ def measured(project: Path, *, branch: bool) -> dict[str, list[Any]]:
 
     data = coverage.CoverageData(str(project / "data"))
     data.read()
-    tell = data.arcs if branch else data.lines
-    found = {os.path.basename(file): sorted(tell(file) or ()) for file in data.measured_files()}
+    report = data.arcs if branch else data.lines
+    found = {os.path.basename(file): sorted(report(file) or ()) for file in data.measured_files()}
     (project / "data").unlink()
     return found

@@ -42,24 +42,24 @@ def answers(agent: Agent, run_id: str) -> Answers:
     """What every tool that reads tells of a run that is over, without what only one of them has."""
     results = agent.call("test_results", run_id=run_id, limit=10_000, max_chars=ROOM)
     tests = sorted(results["tests"], key=lambda each: each["nodeid"])
-    told: Answers = {"results": _renamed(tests)}
+    reported: Answers = {"results": _renamed(tests)}
     for test in results["tests"]:
         if test["outcome"] in ("failed", "error"):
             name = f"context {test['nodeid']}"
             context = agent.call("exception_get_context", nodeid=test["nodeid"], max_chars=ROOM)
-            told[name] = _without(context, "threadId")
+            reported[name] = _without(context, "threadId")
     calls = agent.call("breakpoint_get_call_records", limit=10_000, max_chars=ROOM)
-    told["calls"] = [each for each in calls["calls"] if each["run_id"] == run_id]
-    for call in told["calls"][:20]:
+    reported["calls"] = [each for each in calls["calls"] if each["run_id"] == run_id]
+    for call in reported["calls"][:20]:
         for cid in (*call["cids"]["args"], call["cids"]["result"]):
             if cid is not None:
                 reply = agent.call("breakpoint_inspect_object", cid=cid, max_chars=ROOM)
-                told[f"object {cid}"] = reply
-    told |= _timelines(agent, run_id)
+                reported[f"object {cid}"] = reply
+    reported |= _timelines(agent, run_id)
     for tool in ("breakpoint_list", "breakpoint_list_breakpoints", "breakpoint_list_paused"):
-        told[tool] = agent.call(tool, max_chars=ROOM)
-    told["state"] = _without(agent.call("debug_state"), "counts", "hash_seed")
-    return {name: _without(each, "next", "pending") for name, each in told.items()}
+        reported[tool] = agent.call(tool, max_chars=ROOM)
+    reported["state"] = _without(agent.call("debug_state"), "counts", "hash_seed")
+    return {name: _without(each, "next", "pending") for name, each in reported.items()}
 
 
 def _renamed(tests: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def _timelines(agent: Agent, run_id: str) -> Answers:
     return dict(events)
 
 
-def _without(told: Any, *keys: str) -> Any:
-    if isinstance(told, dict):
-        return {key: each for key, each in told.items() if key not in keys}
-    return told
+def _without(reported: Any, *keys: str) -> Any:
+    if isinstance(reported, dict):
+        return {key: each for key, each in reported.items() if key not in keys}
+    return reported

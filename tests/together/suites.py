@@ -133,10 +133,10 @@ class Bed:
 
     def recorded(self) -> tuple[Record, str]:
         """A recorded run, with the calls of the busy functions and hits on their first lines."""
-        told = [f"--cideldill-trace={place}" for place in self.first_lines()]
+        reported = [f"--cideldill-trace={place}" for place in self.first_lines()]
         calls = [f"--cideldill-record-calls={name}" for name in self.suite.busy]
         kept = f"--cideldill-record={self.scratch / 'kept'}"
-        return self.run("recorded", kept, self.user_paths(), *told, *calls)
+        return self.run("recorded", kept, self.user_paths(), *reported, *calls)
 
     def first_lines(self) -> Iterator[str]:
         """Of each busy function, as tracepoints that tell an argument."""

@@ -107,8 +107,8 @@ def test_a_configured_server_runs_the_tests(file: Path, shop: Path, tmp_path: Pa
     )
     with connected(parameters) as agent:
         assert {tool.name for tool in agent.tools()} == set(TOOLS)
-        told = agent.call("test_run")
-        stop = only_stop(told)
+        reported = agent.call("test_run")
+        stop = only_stop(reported)
         assert stop["nodeid"] == "tests/test_cart.py::test_total[bulk]"
         seen = agent.call(
             "breakpoint_repl_eval",
@@ -143,11 +143,11 @@ def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
 @pytest.mark.parametrize("file", [SKILL, SUBAGENT], ids=lambda file: file.name)
 def test_the_front_matter_says_when_to_use_it(file: Path) -> None:
     """Names as the format wants them; a description of at most 1,024 characters."""
-    told = front_matter(file)
-    assert told["name"] == (file.parent if file is SKILL else file.with_suffix("")).name
-    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", told["name"])
-    assert 0 < len(told["description"]) <= 1_024
-    assert "pytest" in told["description"]
+    reported = front_matter(file)
+    assert reported["name"] == (file.parent if file is SKILL else file.with_suffix("")).name
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", reported["name"])
+    assert 0 < len(reported["description"]) <= 1_024
+    assert "pytest" in reported["description"]
 
 
 @pytest.mark.parametrize("file", [SKILL, SUBAGENT], ids=lambda file: file.name)
@@ -162,14 +162,14 @@ def test_every_tool_and_parameter_that_is_named_exists(file: Path) -> None:
 
 
 def test_the_sub_agent_has_the_tools_and_the_skill_that_it_needs() -> None:
-    told = front_matter(SUBAGENT)
-    own = re.findall(r"mcp__pytest__(\w+)", told["tools"])
+    reported = front_matter(SUBAGENT)
+    own = re.findall(r"mcp__pytest__(\w+)", reported["tools"])
     assert len(own) == len(set(own))
     assert set(own) <= set(TOOLS)
     _, _, body = SUBAGENT.read_text(encoding="utf-8").rpartition("---\n")
     assert set(re.findall(r"\b\w+_\w+\b", body)) & set(TOOLS) <= set(own)
-    assert not {"Edit", "Write", "Bash"} & set(re.findall(r"\w+", told["tools"]))
-    assert told["skills"] == SKILL.parent.name
+    assert not {"Edit", "Write", "Bash"} & set(re.findall(r"\w+", reported["tools"]))
+    assert reported["skills"] == SKILL.parent.name
 
 
 def edit(project: Path, diff: str) -> None:

@@ -114,8 +114,8 @@ def test_variables_and_results_of_the_repl_are_not_copied(shop: Bench) -> None:
         value(shop, stop, f"[{name}]")
         value(shop, stop, f"{{'deep': [[[[{name}]]]]}}")
         assert shop.eval(stop, f"y = {name}") == ""
-        told = shop.agent.call("variables_get", pause_id=stop["pause_id"], names=[name])
-        assert told["variables"][0]["value"].startswith(name.title())
+        reported = shop.agent.call("variables_get", pause_id=stop["pause_id"], names=[name])
+        assert reported["variables"][0]["value"].startswith(name.title())
         reply = shop.go_on(stop)
     assert reply["outcomes"]["passed"] == 2, reply
 
@@ -137,13 +137,13 @@ def test_an_object_that_was_asked_for_is_copied_once_and_stays(shop: Bench) -> N
     shop.breakpoint("shop.counted")
     stop = shop.stop_of(CALLS)
     (cid,) = arguments_of(shop, stop)
-    told = inspect(shop, cid)
-    assert (told["cid"], told["type"]) == (cid, "shop.Rows")
-    assert told["repr"] == "Rows(kept=[[[1 item]]], loads=0, threads=[])"
-    assert told["attributes"]["kept"]["length"] == 1
+    reported = inspect(shop, cid)
+    assert (reported["cid"], reported["type"]) == (cid, "shop.Rows")
+    assert reported["repr"] == "Rows(kept=[[[1 item]]], loads=0, threads=[])"
+    assert reported["attributes"]["kept"]["length"] == 1
     assert shop.eval(stop, "rows.loads") == "1"
     assert inspect(shop, cid, path=DEEP)["repr"] == "['deep']"
-    assert inspect(shop, cid)["repr"] == told["repr"]
+    assert inspect(shop, cid)["repr"] == reported["repr"]
     now = value(shop, stop, "rows")  # it has counted the copy
     assert now != cid
     inspect(shop, now)
@@ -207,16 +207,16 @@ def test_objects_that_look_alike_are_kept_apart(shop: Bench) -> None:
 
 
 @pytest.mark.full
-def test_an_object_that_changed_is_told_as_it_is_and_said_to_have_changed(shop: Bench) -> None:
+def test_an_object_that_changed_is_shown_as_it_is_and_said_to_have_changed(shop: Bench) -> None:
     shop.breakpoint("shop.counted")
     stop = shop.stop_of(CALLS)
     (cid,) = arguments_of(shop, stop)
     before = inspect(shop, cid, depth=0)["repr"]
     other = value(shop, stop, "(other := type(rows)([[[[['old']]]]]))")
     shop.eval(stop, "other.kept[:] = [[[[[['new']]]]], 2]")
-    told = inspect(shop, other, path=DEEP)
-    assert told["repr"] == "['new']"
-    assert "changed" in told["message"]
+    reported = inspect(shop, other, path=DEEP)
+    assert reported["repr"] == "['new']"
+    assert "changed" in reported["message"]
     assert inspect(shop, other)["attributes"]["kept"]["length"] == 1
     refused = shop.agent.refused(
         "breakpoint_continue", pause_id=stop["pause_id"], modified_args=[{"$cid": other}]
@@ -320,9 +320,9 @@ def test_what_holds_a_secret_is_looked_into_and_never_copied(shop: Bench) -> Non
     shop.breakpoint("shop.counted")
     stop = shop.stop_of(CALLS)
     cid = value(shop, stop, "type(rows)({'password': 'hunter2-zq81', 'a': [[[[['b']]]]]})")
-    told = str(inspect(shop, cid, depth=8))
-    assert "hunter2" not in told
-    assert "'b'" in told
+    reported = str(inspect(shop, cid, depth=8))
+    assert "hunter2" not in reported
+    assert "'b'" in reported
     refused = shop.agent.refused(
         "breakpoint_continue", pause_id=stop["pause_id"], modified_args=[{"$cid": cid}]
     )
@@ -349,8 +349,8 @@ def test_a_store_that_can_not_be_opened_does_not_matter_at_a_pause(tmp_path: Pat
         bench.breakpoint("shop.counted")
         stop = bench.stop_of(CALLS)
         for expression, shown in (("[[[[['deep']]]]]", "'deep'"), ("rows.kept", "[['deep']]")):
-            told = inspect(bench, value(bench, stop, expression), path="[0][0][0][0]")
-            assert shown in told["repr"]
+            reported = inspect(bench, value(bench, stop, expression), path="[0][0][0][0]")
+            assert shown in reported["repr"]
         cid = value(bench, stop, "rows")
         assert inspect(bench, cid)["attributes"]["loads"]["repr"] == "0"
         reply = bench.go_on(stop, modified_args=[{"$cid": cid}])

@@ -199,8 +199,8 @@ def children(entry: dict[str, Any]) -> dict[str, str]:
     return {each["name"]: each["value"] for each in entry.get("children", ())}
 
 
-def operands(told: dict[str, Any]) -> tuple[Any, ...]:
-    assertion = told["assertion"]
+def operands(reported: dict[str, Any]) -> tuple[Any, ...]:
+    assertion = reported["assertion"]
     return tuple(assertion[name] for name in ("left", "op", "right"))
 
 
@@ -237,12 +237,15 @@ def test_the_operands_of_an_assertion_are_data(
     over: Bench, test: str, compared: tuple[Any, ...], expressions: tuple[Any, Any]
 ) -> None:
     """`assertion`: left, op, right, and how pytest explains it."""
-    told = explained(over, test)
-    assert operands(told) == compared
-    sides = told["assertion"].get("leftExpression"), told["assertion"].get("rightExpression")
+    reported = explained(over, test)
+    assert operands(reported) == compared
+    sides = (
+        reported["assertion"].get("leftExpression"),
+        reported["assertion"].get("rightExpression"),
+    )
     assert sides == expressions
-    assert told["assertion"]["explanation"]
-    assert "\n" not in told["exception"]["message"]
+    assert reported["assertion"]["explanation"]
+    assert "\n" not in reported["exception"]["message"]
 
 
 @pytest.mark.full
@@ -257,8 +260,8 @@ def test_parts_of_an_assertion_have_values(over: Bench) -> None:
 @pytest.mark.full
 def test_what_matters_most_is_opened_by_one_level(over: Bench) -> None:
     """What the failing line uses, and arguments; where the value did not tell it."""
-    told = explained(over, "test_opened")
-    (frame,) = told["frames"]
+    reported = explained(over, "test_opened")
+    (frame,) = reported["frames"]
     held = {each["name"]: each for each in frame["arguments"] + frame["variables"]["locals"]}
     assert list(held) == ["cart", "few", "by_title", "other"]
     (secret,) = re.findall("<redacted:password#.*?>", children(held["few"])[".owner"])
@@ -268,7 +271,7 @@ def test_what_matters_most_is_opened_by_one_level(over: Bench) -> None:
         ".full": "False",
     }
     assert [each["type"] for each in held["few"]["children"]] == ["list", "shop.Owner", "bool"]
-    assert "hunter2" not in str(told)
+    assert "hunter2" not in str(reported)
     first = dict([next(iter(children(held["by_title"]).items()))])
     assert first == {"['book 0']": "Book(title='book 0', tags=['new', 'used'])"}
     assert (held["by_title"]["length"], held["by_title"]["truncated"]) == (20, True)
@@ -291,26 +294,26 @@ def test_a_secret_that_was_compared_is_hidden(over: Bench) -> None:
 
 def test_a_failure_is_explained_when_the_run_is_over(over: Bench) -> None:
     """With all that a pause would have told."""
-    told = explained(over, "test_compared[8]")
-    assert (told["run_id"], told["phase"], told["pause_id"]) == ("r1", "call", None)
-    assert told["parameters"] == {"want": "8"}
-    assert {each["name"]: each["scope"] for each in told["fixtures"]} == {
+    reported = explained(over, "test_compared[8]")
+    assert (reported["run_id"], reported["phase"], reported["pause_id"]) == ("r1", "call", None)
+    assert reported["parameters"] == {"want": "8"}
+    assert {each["name"]: each["scope"] for each in reported["fixtures"]} == {
         "rate": "module",
         "cart": "function",
     }
-    assert told["siblings"] == {
+    assert reported["siblings"] == {
         "passed": ["test_compared[7]"],
         "failed": ["test_compared[8]", "test_compared[9]"],
     }
-    assert told["stdout"] == "counting\n"
-    (frame,) = told["frames"]
+    assert reported["stdout"] == "counting\n"
+    (frame,) = reported["frames"]
     assert frame["source"] == "assert cart.total() == want"
     assert [each["name"] for each in frame["arguments"]] == ["cart", "want"]
     assert frame["variables"]["locals"][0]["name"] == "unused"
-    assert told["userFrameIndex"] == 0
+    assert reported["userFrameIndex"] == 0
 
-    told = explained(over, "test_cause")
-    (cause,) = told["innerExceptions"]
+    reported = explained(over, "test_cause")
+    (cause,) = reported["innerExceptions"]
     place = cause.pop("location")
     assert (place["file"], place["function"], place["source"]) == (
         "shop.py",
@@ -318,56 +321,58 @@ def test_a_failure_is_explained_when_the_run_is_over(over: Bench) -> None:
         "return {}[name]",
     )
     assert cause == {"type": "KeyError", "message": "'desk'", "depth": 1, "relation": "cause"}
-    assert told["exception"]["message"] == "no price of desk"
-    assert told["notes"] == ["prices are loaded at night"]
-    assert [frame["function"] for frame in told["frames"]] == ["load", "test_cause"]
+    assert reported["exception"]["message"] == "no price of desk"
+    assert reported["notes"] == ["prices are loaded at night"]
+    assert [frame["function"] for frame in reported["frames"]] == ["load", "test_cause"]
     # What the failing line uses comes first.
-    assert [each["name"] for each in told["frames"][0]["variables"]["locals"]] == ["failed"]
-    trace = told["exception"]["stackTraceString"].splitlines()
+    assert [each["name"] for each in reported["frames"][0]["variables"]["locals"]] == ["failed"]
+    trace = reported["exception"]["stackTraceString"].splitlines()
     assert [each.partition(":")[::2] for each in trace] == [
         ("test_shop.py", f"{line_of(TESTS, 'def test_cause')} in test_cause"),
         ("shop.py", f"{line_of(SHOP, 'raise failed')} in load"),
     ]
 
-    told = explained(over, "test_group")
-    assert {each["relation"] for each in told["innerExceptions"]} == {"member"}
-    told = explained(over, "test_setup")
-    assert (told["phase"], told["exception"]["type"]) == ("setup", "LookupError")
-    assert [each["name"] for each in told["fixtures"]] == ["rate", "cart"]
+    reported = explained(over, "test_group")
+    assert {each["relation"] for each in reported["innerExceptions"]} == {"member"}
+    reported = explained(over, "test_setup")
+    assert (reported["phase"], reported["exception"]["type"]) == ("setup", "LookupError")
+    assert [each["name"] for each in reported["fixtures"]] == ["rate", "cart"]
 
 
 @pytest.mark.full
-def test_what_is_behind_an_exception_is_told_with_its_place(over: Bench) -> None:
+def test_what_is_behind_an_exception_is_reported_with_its_place(over: Bench) -> None:
     """Relation of chained and grouped exceptions; where each was raised."""
-    told = explained(over, "test_suppressed")["innerExceptions"]
-    shown = [(each["relation"], each["location"]["source"]) for each in told]
+    reported = explained(over, "test_suppressed")["innerExceptions"]
+    shown = [(each["relation"], each["location"]["source"]) for each in reported]
     assert shown == [("suppressed", "raise failed from error"), ("cause", "return {}[name]")]
 
-    told = explained(over, "test_two_teardowns")
-    assert (told["phase"], told["exception"]["type"]) == ("teardown", "ExceptionGroup")
-    members = [(each["message"], each["location"]["function"]) for each in told["innerExceptions"]]
+    reported = explained(over, "test_two_teardowns")
+    assert (reported["phase"], reported["exception"]["type"]) == ("teardown", "ExceptionGroup")
+    members = [
+        (each["message"], each["location"]["function"]) for each in reported["innerExceptions"]
+    ]
     assert members == [("'two'", "two"), ("'three'", "three")]
     # The group itself came through pytest alone: the frames are those of its first member.
-    assert [frame["function"] for frame in told["frames"]] == ["two"]
+    assert [frame["function"] for frame in reported["frames"]] == ["two"]
 
 
 @pytest.mark.full
 def test_the_first_failure_of_a_test_is_explained_and_names_the_others(over: Bench) -> None:
     """Phases, and subtests."""
-    told = explained(over, "test_twice")
-    assert (told["phase"], operands(told)) == ("call", ("[1, 2]", "==", "3"))
-    (other,) = told["also_failed"]
+    reported = explained(over, "test_twice")
+    assert (reported["phase"], operands(reported)) == ("call", ("[1, 2]", "==", "3"))
+    (other,) = reported["also_failed"]
     assert (other["phase"], other["exception"]["type"]) == ("teardown", "AssertionError")
     assert other["assertion"]["left"] == "[1]"
-    told = explained(over, "test_before")
-    assert (told["phase"], told["also_failed"][0]["phase"]) == ("setup", "teardown")
-    told = explained(over, "TestOld::test_parts")
-    both = [(each["subtest"], operands(each)[0]) for each in (told, *told["also_failed"])]
+    reported = explained(over, "test_before")
+    assert (reported["phase"], reported["also_failed"][0]["phase"]) == ("setup", "teardown")
+    reported = explained(over, "TestOld::test_parts")
+    both = [(each["subtest"], operands(each)[0]) for each in (reported, *reported["also_failed"])]
     assert both == [(f"(n={n})", str(n)) for n in range(6)], "each has its own"
-    told = explained(over, "test_subtests")
-    (secret,) = re.findall("<redacted:token#.*?>", told["subtest"])
-    assert told["subtest"] == f"[the first] (token={secret})"
-    assert told["also_failed"][0]["exception"]["message"] == "contains 1 failed subtest"
+    reported = explained(over, "test_subtests")
+    (secret,) = re.findall("<redacted:token#.*?>", reported["subtest"])
+    assert reported["subtest"] == f"[the first] (token={secret})"
+    assert reported["also_failed"][0]["exception"]["message"] == "contains 1 failed subtest"
     assert "also_failed" not in explained(over, "test_chain")
 
 
@@ -384,13 +389,16 @@ def test_what_no_code_of_yours_raised_has_the_place_of_its_test(
     over: Bench, test: str, place: str, message: str
 ) -> None:
     """Not that of pytest's own code, nor its frames. What is called by a doctest raised it."""
-    told = explained(over, test)
-    assert (told["frames"][0]["isExternal"], len(told["frames"])) == (place != "return 1 // n", 1)
-    assert message in told["exception"]["message"]
-    assert not re.search(r"test_shop.py:\d+(: \w+)?$", told["exception"]["message"])
+    reported = explained(over, test)
+    assert (reported["frames"][0]["isExternal"], len(reported["frames"])) == (
+        place != "return 1 // n",
+        1,
+    )
+    assert message in reported["exception"]["message"]
+    assert not re.search(r"test_shop.py:\d+(: \w+)?$", reported["exception"]["message"])
     (result,) = over.results(nodeid=f"test_shop.py::{test}").values()
-    told = result["location"]
-    assert (told["file"], told["line"]) == ("test_shop.py", line_of(TESTS, place))
+    reported = result["location"]
+    assert (reported["file"], reported["line"]) == ("test_shop.py", line_of(TESTS, place))
 
 
 @pytest.mark.full
@@ -402,17 +410,17 @@ def test_failures_that_no_code_raised_are_grouped_by_what_they_say(over: Bench) 
 
 
 @pytest.mark.full
-def test_as_much_is_told_as_is_asked_for(over: Bench) -> None:
+def test_as_much_is_shown_as_is_asked_for(over: Bench) -> None:
     """`max_frames`, `include_variables_for_frames`, `max_inner_exceptions`."""
-    told = explained(over, "test_cause", include_variables_for_frames=2)
-    assert None not in [frame["variables"] for frame in told["frames"]]
-    told = explained(
+    reported = explained(over, "test_cause", include_variables_for_frames=2)
+    assert None not in [frame["variables"] for frame in reported["frames"]]
+    reported = explained(
         over, "test_group", max_frames=1, include_variables_for_frames=0, max_inner_exceptions=1
     )
-    assert len(told["frames"]) == 1
-    assert (told["frames"][0]["arguments"], told["frames"][0]["variables"]) == (None, None)
-    assert len(told["innerExceptions"]) == 1
-    assert told["innerExceptionsTruncated"] is True
+    assert len(reported["frames"]) == 1
+    assert (reported["frames"][0]["arguments"], reported["frames"][0]["variables"]) == (None, None)
+    assert len(reported["innerExceptions"]) == 1
+    assert reported["innerExceptionsTruncated"] is True
 
 
 @pytest.mark.full
@@ -435,7 +443,7 @@ def test_without_a_pause_a_failed_test_is_named(over: Bench) -> None:
 
 
 @pytest.mark.full
-def test_at_a_pause_it_is_told_as_it_is_now(bench: Bench) -> None:
+def test_at_a_pause_it_is_shown_as_it_is_now(bench: Bench) -> None:
     """Also what was assigned meanwhile; the newest exception by default."""
     bench.write(shop=SHOP)
     bench.agent.call("breakpoint_set_exception", exception_type="KeyError")
@@ -447,21 +455,28 @@ def test_at_a_pause_it_is_told_as_it_is_now(bench: Bench) -> None:
     assert refused.value.body["error"] == "no_exception"
 
     stop = only_stop(bench.go_on(stop))
-    told = bench.agent.call("exception_get_context", include_variables_for_frames=2)
-    assert (told["pause_id"], told["exception"]["isFirstChance"]) == (stop["pause_id"], True)
-    assert told["threadId"] == stop["thread"]["id"]
+    reported = bench.agent.call("exception_get_context", include_variables_for_frames=2)
+    assert (reported["pause_id"], reported["exception"]["isFirstChance"]) == (
+        stop["pause_id"],
+        True,
+    )
+    assert reported["threadId"] == stop["thread"]["id"]
 
     stop = only_stop(bench.go_on(stop))
     assert stop["reason"] == "test_failure"
     bench.eval(stop, "name = 'changed'")
-    told = bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
-    assert told["exception"]["type"] == "ValueError"
-    assert told["frames"][0]["arguments"] == [{"name": "name", "type": "str", "value": "'changed'"}]
+    reported = bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
+    assert reported["exception"]["type"] == "ValueError"
+    assert reported["frames"][0]["arguments"] == [
+        {"name": "name", "type": "str", "value": "'changed'"}
+    ]
     assert stop["autopsy"]["frames"][0]["arguments"][0]["value"] == "'x'"
 
 
 @pytest.mark.full
-def test_an_exception_in_the_middle_of_a_test_is_told_with_what_is_around_it(bench: Bench) -> None:
+def test_an_exception_in_the_middle_of_a_test_is_reported_with_what_is_around_it(
+    bench: Bench,
+) -> None:
     """The same keys as of a failure; what was printed and logged so far is not taken away."""
     bench.write(
         test_it="""
@@ -495,13 +510,15 @@ def test_an_exception_in_the_middle_of_a_test_is_told_with_what_is_around_it(ben
     while reply["state"] == "paused":
         stop = only_stop(reply)
         asked = bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
-        for told in (asked, stop["autopsy"]) if "autopsy" in stop else (asked,):
-            assert told["parameters"] == {"name": "'lamp'"}
-            assert told["fixtures"] == [{"name": "cart", "scope": "function", "value": "[1, 2]"}]
-            assert set(told["siblings"]) == {"passed", "failed"}
-            assert told["stdout"] == "first words\nlooking for lamp\n"
-            assert told["stderr"] == "not well\n"
-            assert "slow" in told["log"]
+        for reported in (asked, stop["autopsy"]) if "autopsy" in stop else (asked,):
+            assert reported["parameters"] == {"name": "'lamp'"}
+            assert reported["fixtures"] == [
+                {"name": "cart", "scope": "function", "value": "[1, 2]"}
+            ]
+            assert set(reported["siblings"]) == {"passed", "failed"}
+            assert reported["stdout"] == "first words\nlooking for lamp\n"
+            assert reported["stderr"] == "not well\n"
+            assert "slow" in reported["log"]
         seen.append(stop["phase"])
         reply = bench.go_on(stop)
     assert seen == ["raise", "exception", "post_mortem"]
@@ -509,9 +526,9 @@ def test_an_exception_in_the_middle_of_a_test_is_told_with_what_is_around_it(ben
     assert result["stdout"] == "first words\nlooking for lamp\n"
 
     bench.run([nodeid], args=["-s"], pause_on="never")
-    told = bench.agent.call("exception_get_context", nodeid=nodeid)
-    assert (told["stdout"], told["stderr"]) == (None, None), "nobody kept it"
-    assert "slow" in told["log"]
+    reported = bench.agent.call("exception_get_context", nodeid=nodeid)
+    assert (reported["stdout"], reported["stderr"]) == (None, None), "nobody kept it"
+    assert "slow" in reported["log"]
 
 
 @pytest.mark.full
@@ -545,18 +562,18 @@ def test_an_autopsy_keeps_to_its_size_and_says_what_it_left_out(
         more = {} if size is None else {"max_chars": size}
         result = bench.agent.raw("exception_get_context", asked | more)
         text = result.content[0].text
-        told = json.loads(text)
+        reported = json.loads(text)
         assert len(text) <= (size or 6_000 + 300)
-        assert told.get("truncated", False) == (size != 20_000)
-        assert told["exception"]["type"] == "AssertionError"
+        assert reported.get("truncated", False) == (size != 20_000)
+        assert reported["exception"]["type"] == "AssertionError"
         if size is None:
             assert len(text) > 4_500, "room is used"
-            parts = [each["name"] for each in told["assertion"]["leftChildren"]]
+            parts = [each["name"] for each in reported["assertion"]["leftChildren"]]
             assert parts == ["[0]", "[1]", "[2]", "[3]"]
-    told = stop["autopsy"]
-    assert told["truncated"] is True
-    assert len(json.dumps(told, ensure_ascii=False, separators=(",", ":"))) <= 6_000
-    assert (told["assertion"]["op"], told["frames"][0]["function"]) == ("==", "inner")
+    reported = stop["autopsy"]
+    assert reported["truncated"] is True
+    assert len(json.dumps(reported, ensure_ascii=False, separators=(",", ":"))) <= 6_000
+    assert (reported["assertion"]["op"], reported["frames"][0]["function"]) == ("==", "inner")
 
 
 @pytest.mark.full
@@ -626,13 +643,13 @@ def test_a_verdict_that_a_client_had_a_hand_in_says_so(bench: Bench) -> None:
     call = only_stop(bench.go_on(breaks))
     failed = only_stop(bench.go_on(call, action="skip", fake_result=7))
     bench.eval(failed, "seen['n'] = 1")
-    told = [
+    reported = [
         "the value of cart (test_it.py:12)",
         "the value of cart.rate (test_it.py:12)",
         "the value of seen['n'] (test_it.py:12)",
         "the result of test_it.rate() (test_it.py:5)",
     ]
-    assert failed["changed_by_client"] == told
+    assert failed["changed_by_client"] == reported
     assert failed["nodeid"] == "test_it.py::test_breaks"
     raises = only_stop(bench.go_on(failed))
     thrown = only_stop(bench.go_on(raises, action="raise", exception_type="OSError"))
@@ -647,12 +664,12 @@ def test_a_verdict_that_a_client_had_a_hand_in_says_so(bench: Bench) -> None:
     changed = {name: test.get("changed_by_client") for name, test in results.items()}
     assert changed == {
         "test_flips": ["the value of wanted (test_it.py:9)"],
-        "test_breaks": told,
+        "test_breaks": reported,
         "test_raises": ["the exception (test_it.py:16)"],
         "test_looked_at": None,
     }
     asked = {"nodeid": "test_it.py::test_breaks"}
-    assert bench.agent.call("exception_get_context", **asked)["changed_by_client"] == told
+    assert bench.agent.call("exception_get_context", **asked)["changed_by_client"] == reported
     # A pass that was brought about is none: it is run again, and fails.
     reply = bench.run(last_failed=True, replace=True)
     assert reply["stops"][0]["nodeid"] == "test_it.py::test_flips"

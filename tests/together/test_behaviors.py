@@ -269,8 +269,8 @@ def test_generators_and_coroutines_complete_when_they_are_exhausted(bank: Bench)
     while reply["state"] == "paused":
         stop = only_stop(reply)
         data = stop["call_data"]
-        told = data.get("pretty_result") or data["exception"]["type"]
-        seen.append((data["method_name"], stop["phase"], told))
+        reported = data.get("pretty_result") or data["exception"]["type"]
+        seen.append((data["method_name"], stop["phase"], reported))
         reply = bank.go_on(stop)
     assert reply["exit_code"] == 0
     assert seen == [

@@ -91,7 +91,7 @@ def test_a_name_in_any_form_is_bound_to_the_functions_it_means(shapes: Bench) ->
 
 
 @full
-def test_generators_and_coroutines_are_bound_and_what_cannot_be_is_told(shapes: Bench) -> None:
+def test_generators_and_coroutines_are_bound_and_what_cannot_be_is_reported(shapes: Bench) -> None:
     """A message instead of a silent breakpoint that never pauses."""
     odd = "def odd(__tracebackhide__): return 1"
     stop = shapes.stop_of(f"import geo.shapes\n{odd}\ndef test_it(): assert 0\n")
@@ -110,7 +110,7 @@ def test_a_breakpoint_whose_functions_another_one_governs_says_which(shapes: Ben
     """Exact beats bare beats glob."""
     known = {}
 
-    def told() -> dict[str, tuple[bool, str | None]]:
+    def reported() -> dict[str, tuple[bool, str | None]]:
         reply = shapes.agent.call("breakpoint_list")
         return {
             each["id"]: (each["verified"], each.get("message")) for each in reply["breakpoints"]
@@ -123,11 +123,11 @@ def test_a_breakpoint_whose_functions_another_one_governs_says_which(shapes: Ben
     assert [each["functions"] for each in known.values()] == [["geo.shapes.area"], [], []]
     message = known["area"]["message"]
     assert f"{exact} (geo.shapes.area)" in message
-    assert told() == {exact: (True, None), bare: (False, message), glob: (False, message)}
+    assert reported() == {exact: (True, None), bare: (False, message), glob: (False, message)}
     shapes.agent.call("breakpoint_remove", id=exact)
     assert shapes.eval(stop, "1") == "1"  # behind the removal, which nobody waits for
-    assert told()[bare] == (True, None)
-    assert f"{bare} (area)" in str(told()[glob][1])
+    assert reported()[bare] == (True, None)
+    assert f"{bare} (area)" in str(reported()[glob][1])
     assert shapes.go_on(stop)["exit_code"] == 1
 
 

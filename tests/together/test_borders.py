@@ -21,6 +21,8 @@ from tests.together.records import Recorded, command, recorded
 from tests.together.tiers import rest_in_full
 from tests.together.workbench import workbench
 
+pytestmark = pytest.mark.long(40)
+
 INSIDE = Path(__file__).parent / "inside"
 PLUGINS = ("-p", "saboteur", "-p", "outcome_recorder", "--record-outcomes=outcomes.json")
 
@@ -201,8 +203,8 @@ def test_what_fails_at_the_end_of_a_record_is_one_line(
     assert "Traceback" not in done.out + done.err
     name = what.partition(" ")[0]
     lines = (done.out + done.err).splitlines()
-    (told,) = [each for each in lines if each.startswith(("cideldill: ", "pytest-cideldill: "))]
-    assert f"{name} is broken" in told
+    (reported,) = [each for each in lines if each.startswith(("cideldill: ", "pytest-cideldill: "))]
+    assert f"{name} is broken" in reported
 
 
 @pytest.mark.full
@@ -321,8 +323,9 @@ WAYS_OUT = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="there are no alarms")
-@pytest.mark.parametrize("way", rest_in_full("an alarm", WAYS_OUT))
+@pytest.mark.parametrize("way", WAYS_OUT)
 def test_what_a_signal_raises_while_a_hook_of_ours_runs_belongs_to_pytest(
     make_project: MakeProject, way: str
 ) -> None:
@@ -353,6 +356,6 @@ def test_a_start_that_fails_leaves_the_tests_as_without_us(
     done = recorded(root, "-p", "early")
     assert done.exit_code == 1
     assert "1 failed, 1 passed" in done.out
-    told = "pytest-cideldill: the run is not recorded: RuntimeError: no at early.py:3"
-    assert done.err.splitlines()[0] == told
+    reported = "pytest-cideldill: the run is not recorded: RuntimeError: no at early.py:3"
+    assert done.err.splitlines()[0] == reported
     assert "Traceback" not in done.out + done.err

@@ -33,9 +33,9 @@ def serving(project: Path) -> Iterator[FrontEnd]:
         yield end
 
 
-def epoch(told: dict[str, Any]) -> float:
+def epoch(reported: dict[str, Any]) -> float:
     """When a hit was, by the clock of its process."""
-    return datetime.fromisoformat(told["timestamp"]).timestamp()
+    return datetime.fromisoformat(reported["timestamp"]).timestamp()
 
 
 # --- edge cases ---------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def slow(make_project: MakeProject) -> Path:
     return make_project(test_it=SLOW)
 
 
-def test_an_evaluation_that_takes_too_long_is_told_as_that_and_the_test_goes_on(
+def test_an_evaluation_that_takes_too_long_is_shown_as_that_and_the_test_goes_on(
     slow: Path,
 ) -> None:
     """Edge case 1."""
@@ -172,7 +172,7 @@ def test_crowd():
 """
 
 
-def test_hundreds_of_hits_at_once_are_all_told_in_order(make_project: MakeProject) -> None:
+def test_hundreds_of_hits_at_once_are_all_reported_in_order(make_project: MakeProject) -> None:
     """Edge case 5: they are queued; no thread waits for the client."""
     lines = "".join(f"    n += {number}  # {number}\n" for number in range(LINES))
     text = CROWD.format(lines=lines, threads=THREADS)
@@ -181,12 +181,12 @@ def test_hundreds_of_hits_at_once_are_all_told_in_order(make_project: MakeProjec
         first = line_of(text, "0")
         ids = [tracepoint(end, first + n, "{number} {n}")["id"] for n in range(LINES)]
         assert end.call("test_run")["outcomes"]["passed"] == 1
-        told = until_pushed(end)
-    assert len(told) == THREADS * LINES
-    threads = {each["threadId"] for each in told}
+        reported = until_pushed(end)
+    assert len(reported) == THREADS * LINES
+    threads = {each["threadId"] for each in reported}
     assert len(threads) == THREADS
     for thread in threads:
-        assert [each["breakpointId"] for each in told if each["threadId"] == thread] == ids
+        assert [each["breakpointId"] for each in reported if each["threadId"] == thread] == ids
 
 
 # --- success criteria ---------------------------------------------------------------------------
@@ -254,9 +254,9 @@ def p95(samples: list[float]) -> float:
     return statistics.quantiles(samples, n=20)[-1]
 
 
-def test_a_hit_is_told_within_100_ms(paced: Paced) -> None:
+def test_a_hit_is_reported_within_100_ms(paced: Paced) -> None:
     """SC-001."""
-    delays = [arrived - epoch(told) for told, arrived in paced.constant]
+    delays = [arrived - epoch(reported) for reported, arrived in paced.constant]
     assert len(delays) == 200
     assert p95(delays) < 0.1
 
@@ -278,9 +278,11 @@ def test_an_expression_of_a_message_takes_no_longer_than_an_evaluation_may(slow:
     assert 0.5 < float((slow / "took").read_text(encoding="utf-8")) < limit
 
 
-def test_three_expressions_are_told_within_500_ms(paced: Paced) -> None:
+def test_three_expressions_are_reported_within_500_ms(paced: Paced) -> None:
     """SC-006: from before they are evaluated until the notification is there."""
-    whole = [arrived - float(told["logMessage"].split()[0]) for told, arrived in paced.three]
+    whole = [
+        arrived - float(reported["logMessage"].split()[0]) for reported, arrived in paced.three
+    ]
     assert len(whole) == 200
     assert p95(whole) < 0.5
 
@@ -302,7 +304,7 @@ def test_steady():
 """
 
 
-def test_a_hundred_notifications_a_second_are_told_for_ten_seconds_without_loss(
+def test_a_hundred_notifications_a_second_are_reported_for_ten_seconds_without_loss(
     make_project: MakeProject,
 ) -> None:
     """SC-004, at three times the rate; the test is not slowed down, the client not left behind."""
@@ -313,7 +315,7 @@ def test_a_hundred_notifications_a_second_are_told_for_ten_seconds_without_loss(
         over = time.time()
         until_pushed(end)
         assert messages(end, id) == list(map(str, range(3_000)))
-        assert not any("coalesced" in told for told, _ in end.pushed)
+        assert not any("coalesced" in reported for reported, _ in end.pushed)
         assert end.call("debug_state")["counts"]["dropped"] == 0
     took = float((project / "took").read_text(encoding="utf-8"))
     assert took < 12

@@ -91,12 +91,12 @@ class Story:
     set: dict[str, dict[str, Any]]
     waited: dict[str, Any]
     end: dict[str, Any]
-    told: list[dict[str, Any]]
+    reported: list[dict[str, Any]]
     listed: dict[str, dict[str, Any]]
 
     def of(self, name: str) -> list[dict[str, Any]]:
         """What was pushed of one breakpoint."""
-        return [each for each in self.told if each["breakpointId"] == self.set[name]["id"]]
+        return [each for each in self.reported if each["breakpointId"] == self.set[name]["id"]]
 
 
 @pytest.fixture(scope="module")
@@ -115,36 +115,36 @@ def story(project: Path) -> Iterator[Story]:
         end.call("test_run", nodeids=["test_it.py::test_it"], wait=False)
         waited = end.call("breakpoint_wait", breakpoint_id=known["stop"]["id"])
         over = end.call("breakpoint_continue", pause_id=waited["pause_id"], wait=True)
-        told = until_pushed(end)
+        reported = until_pushed(end)
         listed = {each["id"]: each for each in end.call("breakpoint_list")["breakpoints"]}
-        yield Story(known, waited, over, told, listed)
+        yield Story(known, waited, over, reported, listed)
 
 
-def test_a_hit_is_told_with_its_breakpoint_place_thread_and_time(story: Story) -> None:
+def test_a_hit_is_reported_with_its_breakpoint_place_thread_and_time(story: Story) -> None:
     """US1, scenario 1."""
-    (told,) = story.of("stop")
-    assert told["type"] == "blocking"
+    (reported,) = story.of("stop")
+    assert reported["type"] == "blocking"
     place = {"file": "test_it.py", "line": line_of(STORY, "stop"), "functionName": "test_it"}
-    assert place.items() <= told["location"].items()
-    assert "column" in told["location"]
-    assert told["threadId"] == story.waited["thread_id"]
-    since = datetime.now(UTC) - datetime.fromisoformat(told["timestamp"])
+    assert place.items() <= reported["location"].items()
+    assert "column" in reported["location"]
+    assert reported["threadId"] == story.waited["thread_id"]
+    since = datetime.now(UTC) - datetime.fromisoformat(reported["timestamp"])
     assert 0 <= since.total_seconds() < 60
 
 
-def test_only_the_breakpoint_that_is_hit_is_told(story: Story) -> None:
+def test_only_the_breakpoint_that_is_hit_is_reported(story: Story) -> None:
     """US1, scenario 2."""
     assert story.of("other") == []
     assert len(story.of("stop")) == 1
-    assert sum(each["type"] == "blocking" for each in story.told) == 1
+    assert sum(each["type"] == "blocking" for each in story.reported) == 1
 
 
-def test_a_hit_is_told_and_ends_a_wait_as_well(story: Story) -> None:
+def test_a_hit_is_reported_and_ends_a_wait_as_well(story: Story) -> None:
     """US1, scenario 3."""
-    (told,) = story.of("stop")
+    (reported,) = story.of("stop")
     assert (story.waited["hit"], story.waited["reason"]) == (True, "breakpoint")
-    assert story.waited["breakpoint_id"] == told["breakpointId"]
-    assert (story.waited["pause_id"], story.waited["hit_count"]) == (told["pauseId"], 1)
+    assert story.waited["breakpoint_id"] == reported["breakpointId"]
+    assert (story.waited["pause_id"], story.waited["hit_count"]) == (reported["pauseId"], 1)
 
 
 def test_a_tracepoint_is_registered_under_an_id_of_its_own(story: Story) -> None:
@@ -154,41 +154,41 @@ def test_a_tracepoint_is_registered_under_an_id_of_its_own(story: Story) -> None
     assert all(story.set[name]["type"] == "tracepoint" for name in (*TEMPLATES, "loop"))
 
 
-def test_a_tracepoint_is_told_and_the_test_goes_on(story: Story) -> None:
+def test_a_tracepoint_is_reported_and_the_test_goes_on(story: Story) -> None:
     """US2, scenario 2: the one pause of the run is that of the breakpoint behind it."""
-    (told,) = story.of("value")
-    assert (told["type"], told["pauseId"]) == ("tracepoint", None)
+    (reported,) = story.of("value")
+    assert (reported["type"], reported["pauseId"]) == ("tracepoint", None)
     assert story.waited["location"]["line"] == line_of(STORY, "stop")
     assert (story.end["state"], story.end["outcomes"]["passed"]) == ("finished", 1)
 
 
-def test_a_loop_of_ten_rounds_is_told_ten_times(story: Story) -> None:
+def test_a_loop_of_ten_rounds_is_reported_ten_times(story: Story) -> None:
     """US2, scenario 3; and before the stop behind it."""
     sums = [sum(range(i)) for i in range(10)]
-    told = story.of("loop")
-    assert [each["logMessage"] for each in told] == [
+    reported = story.of("loop")
+    assert [each["logMessage"] for each in reported] == [
         f"Counter is {i}, sum is {total}" for i, total in enumerate(sums)
     ]
-    assert [each["hitCount"] for each in told] == list(range(1, 11))
-    seqs = [each["seq"] for each in story.told]
+    assert [each["hitCount"] for each in reported] == list(range(1, 11))
+    seqs = [each["seq"] for each in story.reported]
     assert seqs == sorted(set(seqs))
-    assert story.told[-1]["type"] == "blocking"
+    assert story.reported[-1]["type"] == "blocking"
 
 
-def test_a_message_tells_the_value_of_an_expression(story: Story) -> None:
+def test_a_message_reports_the_value_of_an_expression(story: Story) -> None:
     """US3, scenario 1."""
     assert [each["logMessage"] for each in story.of("value")] == ["Value is 42"]
 
 
-def test_a_message_tells_all_its_expressions(story: Story) -> None:
+def test_a_message_reports_all_its_expressions(story: Story) -> None:
     """US3, scenario 2."""
     assert [each["logMessage"] for each in story.of("several")] == ["x=2, y=3, result=5"]
 
 
-def test_an_expression_that_raises_is_told_as_its_error(story: Story) -> None:
+def test_an_expression_that_raises_is_shown_as_its_error(story: Story) -> None:
     """US3, scenario 3."""
-    told = [each["logMessage"] for each in story.of("failing")]
-    assert told == ["Value is <error: AttributeError>"]
+    reported = [each["logMessage"] for each in story.of("failing")]
+    assert reported == ["Value is <error: AttributeError>"]
 
 
 def test_an_expression_may_call_methods(story: Story) -> None:
@@ -196,7 +196,7 @@ def test_an_expression_may_call_methods(story: Story) -> None:
     assert [each["logMessage"] for each in story.of("calls")] == ["List count: 2, 2"]
 
 
-def test_tracepoints_are_listed_beside_breakpoints_and_told_apart(story: Story) -> None:
+def test_tracepoints_are_listed_beside_breakpoints_and_distinguished(story: Story) -> None:
     """US4, scenario 1."""
     types = {name: story.listed[each["id"]]["type"] for name, each in story.set.items()}
     traced = dict.fromkeys((*TEMPLATES, "loop"), "tracepoint")
@@ -215,7 +215,7 @@ class Lifecycle:
     """
 
     id: str
-    told: list[list[str]]
+    reported: list[list[str]]
     listed: list[list[dict[str, Any]]]
     switched: list[dict[str, Any]]
 
@@ -233,7 +233,7 @@ def lifecycle(project: Path) -> Iterator[Lifecycle]:
 
         def look() -> None:
             until_pushed(end)
-            seen.told.append(messages(end, id)[sum(map(len, seen.told)) :])
+            seen.reported.append(messages(end, id)[sum(map(len, seen.reported)) :])
             known = end.call("breakpoint_list")["breakpoints"]
             seen.listed.append([each for each in known if each["type"] == "tracepoint"])
 
@@ -252,18 +252,18 @@ def lifecycle(project: Path) -> Iterator[Lifecycle]:
         yield seen
 
 
-def test_a_tracepoint_that_is_switched_off_tells_nothing(lifecycle: Lifecycle) -> None:
+def test_a_tracepoint_that_is_switched_off_reports_nothing(lifecycle: Lifecycle) -> None:
     """US4, scenario 2."""
-    assert lifecycle.told[0] == ["0", "1", "2"]
+    assert lifecycle.reported[0] == ["0", "1", "2"]
     assert lifecycle.switched[0]["breakpoint"]["enabled"] is False
-    assert lifecycle.told[1] == []
+    assert lifecycle.reported[1] == []
     assert lifecycle.listed[1][0]["state"] == "disabled"
 
 
-def test_a_tracepoint_that_is_switched_on_tells_again(lifecycle: Lifecycle) -> None:
+def test_a_tracepoint_that_is_switched_on_reports_again(lifecycle: Lifecycle) -> None:
     """US4, scenario 3."""
     assert lifecycle.switched[1]["breakpoint"]["enabled"] is True
-    assert lifecycle.told[2] == ["0", "1", "2", "3", "4"]
+    assert lifecycle.reported[2] == ["0", "1", "2", "3", "4"]
     assert lifecycle.listed[2][0]["state"] == "bound"
 
 
@@ -271,7 +271,7 @@ def test_a_tracepoint_that_is_removed_is_gone(lifecycle: Lifecycle) -> None:
     """US4, scenario 4."""
     assert [each["id"] for each in lifecycle.listed[2]] == [lifecycle.id]
     assert lifecycle.listed[3] == []
-    assert lifecycle.told[3] == []
+    assert lifecycle.reported[3] == []
 
 
 @pytest.fixture(scope="module")
@@ -288,14 +288,14 @@ def frequent(project: Path) -> Iterator[tuple[FrontEnd, str, str]]:
         yield end, multiple, limited
 
 
-def test_a_multiple_of_passes_is_told(frequent: tuple[FrontEnd, str, str]) -> None:
+def test_a_multiple_of_passes_is_reported(frequent: tuple[FrontEnd, str, str]) -> None:
     """US5, scenario 1."""
     end, id, _ = frequent
-    told = [each["hitCount"] for each, _ in end.pushed if each["breakpointId"] == id]
-    assert told == [100, 200, 300, 400, 500]
+    reported = [each["hitCount"] for each, _ in end.pushed if each["breakpointId"] == id]
+    assert reported == [100, 200, 300, 400, 500]
 
 
-def test_a_limited_tracepoint_tells_so_many_and_switches_itself_off(
+def test_a_limited_tracepoint_reports_so_many_and_switches_itself_off(
     frequent: tuple[FrontEnd, str, str],
 ) -> None:
     """US5, scenario 2."""

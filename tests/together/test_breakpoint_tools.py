@@ -29,10 +29,10 @@ pytestmark = pytest.mark.full
 
 def listing(bench: Bench) -> dict[str, Any]:
     """`breakpoint_list_breakpoints`, without that of the checkpoint."""
-    told = bench.agent.call("breakpoint_list_breakpoints")
-    names = [name for name in told["breakpoints"] if name != "shop.checkpoint"]
+    reported = bench.agent.call("breakpoint_list_breakpoints")
+    names = [name for name in reported["breakpoints"] if name != "shop.checkpoint"]
     kept = {
-        key: {name: value for name, value in told[key].items() if name != "shop.checkpoint"}
+        key: {name: value for name, value in reported[key].items() if name != "shop.checkpoint"}
         for key in ("behaviors", "after_behaviors", "replacements")
     }
     return {"breakpoints": names, **kept}
@@ -145,12 +145,12 @@ def test_what_is_removed_leaves_nothing_behind(bench: Bench) -> None:
 
     def add_again() -> None:
         bench.breakpoint("price")
-        told = listing(bench)
-        assert (told["behaviors"], told["after_behaviors"]) == (
+        reported = listing(bench)
+        assert (reported["behaviors"], reported["after_behaviors"]) == (
             {"price": "yield"},
             {"price": "yield"},
         )
-        assert told["replacements"] == {}
+        assert reported["replacements"] == {}
 
     replaced = [["after", 2], ["after", -1]]
     assert stepwise(bench, set_everything, remove_others, remove, add_again) == [

@@ -224,12 +224,15 @@ def test_callables_of_c_are_recorded_replaced_and_conditioned(shop: Bench) -> No
     replaced("shop.cart.sqrt", replacement_function="test_it.fake", refused=False)
     assert shop.go_on(stop, action="skip", fake_result=0)["exit_code"] == 0
     records = shop.agent.call("breakpoint_get_call_records")["calls"]
-    told = {each["qualified_name"]: each for each in records}
-    assert told["time.sleep"]["pretty_args"] == ["0"]
-    assert told["time.sleep"]["call_site"]["file"] == "shop/cart.py"
-    assert (told["math.log"]["status"], told["math.log"]["pretty_result"]) == ("success", "0.0")
-    assert told["shop.cart.sqrt"]["replaced_by"] == "test_it.fake"
-    assert told["builtins.sum"]["altered"] == "result"
+    reported = {each["qualified_name"]: each for each in records}
+    assert reported["time.sleep"]["pretty_args"] == ["0"]
+    assert reported["time.sleep"]["call_site"]["file"] == "shop/cart.py"
+    assert (reported["math.log"]["status"], reported["math.log"]["pretty_result"]) == (
+        "success",
+        "0.0",
+    )
+    assert reported["shop.cart.sqrt"]["replaced_by"] == "test_it.fake"
+    assert reported["builtins.sum"]["altered"] == "result"
 
 
 USES = """

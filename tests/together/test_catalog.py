@@ -54,24 +54,22 @@ def test_list_functions_with_entries(shapes: Bench) -> None:
     assert "message" not in reply
 
 
-@pytest.mark.parametrize(
-    ("pattern", "names"),
-    [
-        ("Box.", ["Box.face", "Box.of", "Box.unit", "Box.volume"]),
-        ("geo.shapes.Box.*o*", ["Box.of", "Box.volume"]),
-        ("*.?ount", ["count"]),
-        ("nothing", []),
-        ("BOX", []),
-        ("area*", []),
-    ],
-)
-def test_a_pattern_is_a_glob_or_a_part_of_the_name(
-    shapes: Bench, pattern: str, names: list[str]
-) -> None:
+PATTERNS = {
+    "Box.": ["Box.face", "Box.of", "Box.unit", "Box.volume"],
+    "geo.shapes.Box.*o*": ["Box.of", "Box.volume"],
+    "*.?ount": ["count"],
+    "nothing": [],
+    "BOX": [],
+    "area*": [],
+}
+
+
+def test_a_pattern_is_a_glob_or_a_part_of_the_name(shapes: Bench) -> None:
     """`pattern` everywhere."""
-    reply = listed(shapes, pattern=pattern)
-    assert reply["functions"] == [f"geo.shapes.{name}" for name in names]
-    assert reply["total_count"] == len(names)
+    for pattern, names in PATTERNS.items():
+        reply = listed(shapes, pattern=pattern)
+        assert reply["functions"] == [f"geo.shapes.{name}" for name in names], pattern
+        assert reply["total_count"] == len(names), pattern
 
 
 @pytest.mark.full
@@ -93,7 +91,7 @@ def test_pages_join_without_gaps_and_maps_are_cut_in_step(bench: Bench) -> None:
     assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "after")
 
 
-def test_edits_between_two_calls_are_seen_and_broken_files_are_told(shapes: Bench) -> None:
+def test_edits_between_two_calls_are_seen_and_broken_files_are_reported(shapes: Bench) -> None:
     """Always answered from the sources, whatever a run has loaded."""
     assert listed(shapes)["total_count"] == 11
     shapes.write(**{"geo/shapes.py": "def renamed(n): pass\n", "new.py": "def added(): pass\n"})
@@ -170,7 +168,7 @@ def test_names_without_a_run_mean_what_they_mean_in_one(shapes: Bench) -> None:
 
 
 @pytest.mark.full
-def test_an_absolute_path_is_told_relative_and_stops(shapes: Bench) -> None:
+def test_an_absolute_path_is_shown_relative_and_stops(shapes: Bench) -> None:
     added = shapes.breakpoint(f"{shapes.root / 'geo' / 'shapes.py'}::Box.volume")
     assert added["function_name"] == "geo/shapes.py::Box.volume"
     assert added["functions"] == ["geo.shapes.Box.volume"]
@@ -196,8 +194,8 @@ def test_every_tool_knows_a_breakpoint_by_each_spelling_of_its_name(
         "breakpoint_set_replacement": {"replacement_function": ""},
     }.items():
         assert call(tool, function_name=other, **chosen)["function_name"] == name
-    told = call("breakpoint_list_breakpoints")
-    assert (told["behaviors"], told["after_behaviors"]) == ({name: "go"}, {name: "stop"})
+    reported = call("breakpoint_list_breakpoints")
+    assert (reported["behaviors"], reported["after_behaviors"]) == ({name: "go"}, {name: "stop"})
     assert call("breakpoint_remove", function_name=other)["function_name"] == name
     assert call("breakpoint_list_breakpoints")["breakpoints"] == []
     assert call("breakpoint_remove", function_name="no name at all")["success"] is True
@@ -216,7 +214,7 @@ def test_every_tool_knows_a_breakpoint_by_each_spelling_of_its_name(
         ("geo.shops.*", "no function of the project's sources"),
     ],
 )
-def test_a_name_of_nothing_is_accepted_and_close_names_are_told(
+def test_a_name_of_nothing_is_accepted_and_close_names_are_reported(
     shapes: Bench, name: str, hint: str
 ) -> None:
     """`verified: false`, checked when it binds; the message names the way out."""
@@ -298,25 +296,27 @@ def till(bench: Bench) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize(
-    ("name", "line", "function"),
-    [
-        ("shop.till.total", 8, "total"),
-        ("shop.till:total", 8, "total"),
-        ("shop/till.py::total", 8, "total"),
-        ("till.py::total", 8, "total"),
-        ("shop.till.Cart.total", 18, "Cart.total"),
-        ("shop/till.py::Cart::total", 18, "Cart.total"),
-        ("size", 14, "Cart.size"),
-        ("dual", 25, "dual"),
-    ],
-)
-def test_every_form_of_name_is_a_line(till: Bench, name: str, line: int, function: str) -> None:
+FORMS = {
+    "shop.till.total": (8, "total"),
+    "shop.till:total": (8, "total"),
+    "shop/till.py::total": (8, "total"),
+    "till.py::total": (8, "total"),
+    "shop.till.Cart.total": (18, "Cart.total"),
+    "shop/till.py::Cart::total": (18, "Cart.total"),
+    "size": (14, "Cart.size"),
+    "dual": (25, "dual"),
+}
+
+
+def test_every_form_of_name_is_a_line(till: Bench) -> None:
     """`function`, its first body line; a `bp-` breakpoint."""
-    reply = till.agent.call("breakpoint_set", function=name)
-    location = {"file": "shop/till.py", "line": line, "function": function}
-    assert (reply["success"], reply["type"], reply["location"]) == (True, "blocking", location)
-    assert reply["id"].startswith("bp-")
+    for name, (line, function) in FORMS.items():
+        reply = till.agent.call("breakpoint_set", function=name)
+        location = {"file": "shop/till.py", "line": line, "function": function}
+        assert (reply["success"], reply["type"]) == (True, "blocking"), name
+        assert reply["location"] == location, name
+        assert reply["id"].startswith("bp-"), name
+        till.agent.call("breakpoint_remove", id=reply["id"])
 
 
 @pytest.mark.full
@@ -350,30 +350,28 @@ def test_a_name_of_several_functions_is_refused_with_all_of_them(
         assert f"{function} (shop/till.py:{line})" in refused["message"]
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "told"),
-    [
-        ({"function": "shop.till.totl"}, "function_not_found", "shop.till.total"),
-        ({"function": "shop/till.py::totl"}, "function_not_found", "total"),
-        ({"function": "tills.py::total"}, "function_not_found", "shop.till.total"),
-        ({"file": "shop/till.py", "function": "totl"}, "function_not_found", "total"),
-        ({"function": "zebra"}, "function_not_found", "breakpoint_list_functions"),
-        ({"function": "json.loads"}, "function_not_found", "json.loads"),
-        ({"function": "nowhere.py::zebra"}, "file_not_found", "nowhere.py"),
-        ({"function": "shop.*"}, "invalid_parameter", "glob"),
-        ({"function": "a b"}, "invalid_parameter", "module:qualname"),
-        ({"function": "dual", "condition": "1 +"}, "invalid_condition", "1 +"),
-        ({"function": "dual", "log_message": "{"}, "invalid_template", "never closed"),
-        ({}, "missing_parameter", "function"),
-    ],
-)
-def test_functions_that_cannot_be_found_are_refused(
-    till: Bench, options: dict[str, str], error: str, told: str
-) -> None:
-    refused = till.agent.refused("breakpoint_set", **options)
-    assert refused["error"] == error
-    assert told in refused["message"]
-    assert till.agent.call("breakpoint_list")["breakpoints"] == []
+REFUSED: list[tuple[dict[str, str], str, str]] = [
+    ({"function": "shop.till.totl"}, "function_not_found", "shop.till.total"),
+    ({"function": "shop/till.py::totl"}, "function_not_found", "total"),
+    ({"function": "tills.py::total"}, "function_not_found", "shop.till.total"),
+    ({"file": "shop/till.py", "function": "totl"}, "function_not_found", "total"),
+    ({"function": "zebra"}, "function_not_found", "breakpoint_list_functions"),
+    ({"function": "json.loads"}, "function_not_found", "json.loads"),
+    ({"function": "nowhere.py::zebra"}, "file_not_found", "nowhere.py"),
+    ({"function": "shop.*"}, "invalid_parameter", "glob"),
+    ({"function": "a b"}, "invalid_parameter", "module:qualname"),
+    ({"function": "dual", "condition": "1 +"}, "invalid_condition", "1 +"),
+    ({"function": "dual", "log_message": "{"}, "invalid_template", "never closed"),
+    ({}, "missing_parameter", "function"),
+]
+
+
+def test_functions_that_cannot_be_found_are_refused(till: Bench) -> None:
+    for options, error, reason in REFUSED:
+        refused = till.agent.refused("breakpoint_set", **options)
+        assert refused["error"] == error, options
+        assert reason in refused["message"], options
+        assert till.agent.call("breakpoint_list")["breakpoints"] == [], options
 
 
 @full

@@ -18,7 +18,10 @@ from tests.together.workbench import OVER, Bench
 
 full = pytest.mark.full
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [
+    pytest.mark.long(60),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+]
 
 SHOP = """
     import os, time
@@ -78,8 +81,8 @@ def arm(bench: Bench, *, tracepoint: bool = True) -> str:
     if not tracepoint:
         return ""
     line = line_of(SHOP, "TICK")
-    told = bench.agent.call("tracepoint_set", file="shop.py", line=line, log_message="{n}")
-    return str(told["tracepoint"]["id"])
+    reported = bench.agent.call("tracepoint_set", file="shop.py", line=line, log_message="{n}")
+    return str(reported["tracepoint"]["id"])
 
 
 def stops_until_the_end(bench: Bench) -> tuple[Counter[tuple[str, str]], dict[str, Any]]:
@@ -269,7 +272,7 @@ OTHERS = """
 
 @full
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("workers", [0, 2, 4])
+@pytest.mark.parametrize("workers", [0, 2, pytest.param(4, marks=pytest.mark.soak)])
 def test_children_of_every_make_run_as_in_a_plain_run(bench: Bench, workers: int) -> None:
     """multiprocessing, subprocesses and pytest inside of pytest; with failures pausing."""
     arm(bench)
@@ -352,7 +355,7 @@ HOT = """
 
 
 @full
-@pytest.mark.parametrize("workers", [0, 2, 4])
+@pytest.mark.parametrize("workers", [0, 2, pytest.param(4, marks=pytest.mark.soak)])
 def test_forks_amid_a_hot_tracepoint(bench: Bench, workers: int) -> None:
     """Every hit of the parents is counted, none of the children."""
     tracepoint = arm(bench)

@@ -32,16 +32,17 @@ TEST = """
 
 def command_lines(server: FrontEnd) -> list[str]:
     """Of all its processes."""
-    told = []
+    reported = []
     for pid in server.processes():
         with suppress(OSError):  # gone meanwhile
-            told.append(Path(f"/proc/{pid}/cmdline").read_bytes().decode())
-    return told
+            reported.append(Path(f"/proc/{pid}/cmdline").read_bytes().decode())
+    return reported
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
+@pytest.mark.full
 @pytest.mark.parametrize("switch", ["--cideldill-mcp", "--cideldill-http"])
-def test_no_command_line_tells_how_secrets_look(tmp_path: Path, switch: str) -> None:
+def test_no_command_line_reveals_how_secrets_look(tmp_path: Path, switch: str) -> None:
     """Of the server, its run, the processes that look for lines, and the one that cleans up."""
     (tmp_path / "pytest.ini").write_text(textwrap.dedent(INI))
     (tmp_path / "test_it.py").write_text(textwrap.dedent(TEST))

@@ -88,10 +88,10 @@ def test_each_threshold_narrows_down_the_one_before(till: Bench) -> None:
         (all_three, 2, "disabled", 9),
         (failing, 1, "disabled", 2),
     ):
-        told = till.listed(id)
-        assert (told["notificationsSent"], told["state"]) == (sent, state)
-        assert told["hit_count"] == passes
-        assert told["enabled"] is (state == "bound")
+        reported = till.listed(id)
+        assert (reported["notificationsSent"], reported["state"]) == (sent, state)
+        assert reported["hit_count"] == passes
+        assert reported["enabled"] is (state == "bound")
     assert till.listed(failing)["conditionErrors"] == 1
     assert till.go_on(stop)["exit_code"] == 0
 
@@ -132,8 +132,8 @@ def test_a_condition_may_take_its_time_but_not_all_of_it(till: Bench) -> None:
     assert stop["locals"]["number"] == "2"
     stop = only_stop(till.go_on(stop))
     assert (stop["pause_reason"], stop["locals"]["number"]) == ("breakpoint", "3")
-    told = till.listed(stopping["id"])
-    assert (told["conditionErrors"], told["lastConditionError"]) == (1, "timeout")
+    reported = till.listed(stopping["id"])
+    assert (reported["conditionErrors"], reported["lastConditionError"]) == (1, "timeout")
 
 
 TEMPLATES = {
@@ -221,8 +221,12 @@ def test_workers_count_for_themselves_and_share_a_limit(till: Bench) -> None:
     assert {first["worker"], second["worker"]} == {"gw0", "gw1"}
     assert messages(till, third) == ["2", "2"]
     assert messages(till, few) == ["few"] * 7
-    told = till.listed(few)
-    assert (told["state"], told["notificationsSent"], told["enabled"]) == ("disabled", 7, False)
+    reported = till.listed(few)
+    assert (reported["state"], reported["notificationsSent"], reported["enabled"]) == (
+        "disabled",
+        7,
+        False,
+    )
     enabled = till.agent.call("breakpoint_enable", id=few)["breakpoint"]
     assert (enabled["state"], enabled["notificationsSent"]) == ("bound", 0)
     till.agent.call("breakpoint_remove", id=fifth)

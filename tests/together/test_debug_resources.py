@@ -57,9 +57,9 @@ HANGS = f"""
 def soon(read: Callable[[], Any]) -> Any:
     """What is read, in time."""
     began = time.monotonic()
-    told = read()
+    reported = read()
     assert time.monotonic() - began < SOON_S
-    return told
+    return reported
 
 
 @pytest.mark.full
@@ -73,12 +73,12 @@ def test_reads_are_quick_however_much_there_is_and_whatever_the_tests_do(bench: 
     stop = bench.stop_of(HANGS, tracepoints=[line])
 
     def threads() -> dict[str, Any]:
-        told = soon(lambda: bench.agent.read("debugger://threads"))
-        assert isinstance(told, dict)
-        return told
+        reported = soon(lambda: bench.agent.read("debugger://threads"))
+        assert isinstance(reported, dict)
+        return reported
 
-    told = soon(lambda: bench.agent.read("debugger://breakpoints"))
-    assert len(told["breakpoints"]) == 100
+    reported = soon(lambda: bench.agent.read("debugger://breakpoints"))
+    assert len(reported["breakpoints"]) == 100
     assert soon(lambda: bench.agent.read("debugger://session"))["pauseId"] == stop["pause_id"]
     assert soon(lambda: bench.agent.source("many.py")) == path.read_text(encoding="utf-8")
     paused = threads()
@@ -103,7 +103,7 @@ def test_reads_are_quick_however_much_there_is_and_whatever_the_tests_do(bench: 
 
 
 @pytest.mark.full
-def test_each_worker_of_xdist_is_told_apart(bench: Bench) -> None:
+def test_each_worker_of_xdist_is_distinguished(bench: Bench) -> None:
     """Its process, its state, its threads; both are paused, so that none of them ends."""
     bench.write(test_it="".join(f"def test_{n}(): assert 0\n" for n in range(4)))
     bench.run(workers=2, wait=False)
@@ -128,11 +128,11 @@ def test_each_worker_of_xdist_is_told_apart(bench: Bench) -> None:
 
     threads: list[dict[str, Any]] = []
 
-    def are_all_told() -> bool:
+    def are_all_reported() -> bool:
         threads[:] = bench.agent.read("debugger://threads")["threads"]
         return {each["worker"] for each in threads} == processes.keys()
 
-    wait_until(are_all_told, "no process is too busy to tell its threads")
+    wait_until(are_all_reported, "no process is too busy to tell its threads")
     (current,) = (each for each in threads if each["isCurrent"])
     assert (current["worker"], current["id"]) == (newest["worker"], session["activeThreadId"])
 
@@ -162,10 +162,10 @@ def test_sources_are_those_of_the_project_and_of_loaded_code(bench: Bench) -> No
         """
     )
     name = path.relative_to(bench.root).as_posix()
-    told = bench.agent.source(quote(name))
-    assert told.split("\n")[:3] == ["import json", "def f(x):", "    return json.loads(x)"]
-    assert "hunter2xyz" not in told
-    assert bench.agent.source(name) == bench.agent.source(quote(str(path))) == told
+    reported = bench.agent.source(quote(name))
+    assert reported.split("\n")[:3] == ["import json", "def f(x):", "    return json.loads(x)"]
+    assert "hunter2xyz" not in reported
+    assert bench.agent.source(name) == bench.agent.source(quote(str(path))) == reported
     for file in (json.__file__, pytest.__file__):
         assert bench.agent.source(file) == Path(file).read_text(encoding="utf-8")
     decoder = json.decoder.__file__

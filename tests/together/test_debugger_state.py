@@ -122,7 +122,7 @@ class Story:
         self.bodies[when] = {uri: self.agent.read(uri) for uri in URIS}
 
 
-class Teller:
+class Reporter:
     """Does things one after the other, and notes what was heard of each."""
 
     def __init__(self, story: Story, ear: Ear) -> None:
@@ -165,7 +165,7 @@ class Teller:
         story.pid = int(agent.call("breakpoint_repl_eval", **asked)["output"])
         return stop
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """The whole story."""
         story, agent = self.story, self.agent
         stop = self.begin()
@@ -208,14 +208,14 @@ def story(
     (root / "test_it.py").write_text(STORY, encoding="utf-8")
     with hearing(server(root), request.param, *URIS, STATUS) as (agent, ear):
         story = Story(agent, 0, root)
-        Teller(story, ear).tell()
+        Reporter(story, ear).report()
         yield story
 
 
 # --- user story 1: the session ------------------------------------------------------------------
 
 
-def test_the_session_tells_of_process_state_and_place(story: Story) -> None:
+def test_the_session_shows_process_state_and_place(story: Story) -> None:
     """US1, scenario 1."""
     body = story.bodies["paused"][SESSION]
     assert body["processId"] == story.pid
@@ -260,7 +260,7 @@ def test_the_end_takes_them_off_the_list_and_is_heard(story: Story) -> None:
 # --- user story 2: breakpoints ------------------------------------------------------------------
 
 
-def test_breakpoints_of_all_kinds_are_told(story: Story) -> None:
+def test_breakpoints_of_all_kinds_are_reported(story: Story) -> None:
     """US2, scenario 1."""
     line, error, trace = story.bodies["paused"][BREAKPOINTS]["breakpoints"]
     assert line == {
@@ -298,7 +298,7 @@ def test_without_a_run_the_breakpoints_are_not_listed(story: Story) -> None:
 # --- user story 3: threads ----------------------------------------------------------------------
 
 
-def test_threads_are_told_with_their_states_and_places(story: Story) -> None:
+def test_threads_are_reported_with_their_states_and_places(story: Story) -> None:
     """US3, scenario 1."""
     body = story.bodies["paused"][THREADS]
     assert body["stale"] is False
@@ -315,7 +315,7 @@ def test_a_resume_is_heard_of_the_threads(story: Story) -> None:
     assert {SESSION, THREADS} <= set(story.heard["resume"])
 
 
-def test_threads_are_told_while_the_tests_run(story: Story) -> None:
+def test_threads_are_reported_while_the_tests_run(story: Story) -> None:
     """US3, scenario 3: even live."""
     body = story.bodies["running"][THREADS]
     assert body["stale"] is False
@@ -338,7 +338,7 @@ def test_a_source_file_that_is_not_there_is_refused(story: Story) -> None:
     assert caught.value.error.code == -32602
 
 
-def test_without_a_run_no_source_is_told(story: Story) -> None:
+def test_without_a_run_no_source_is_reported(story: Story) -> None:
     """US4, scenario 3."""
     assert "no test run yet" in story.refused["debugger://source/test_it.py"]
 
@@ -352,7 +352,7 @@ def test_sources_are_listed_as_a_template(story: Story) -> None:
 # --- edge cases, and what is left of the requirements -------------------------------------------
 
 
-def test_a_run_that_starts_is_told_as_such(story: Story) -> None:
+def test_a_run_that_starts_is_shown_as_such(story: Story) -> None:
     """Edge case 1."""
     bodies = story.bodies["starting"]
     assert (bodies[SESSION]["state"], bodies[SESSION]["stale"]) == ("starting", False)
@@ -375,7 +375,7 @@ def test_constant_changes_are_heard_of_now_and_then(story: Story) -> None:
     assert sum(gaps) > 0.3 * len(gaps)
 
 
-def test_hit_counts_are_told_while_the_tests_run(story: Story) -> None:
+def test_hit_counts_are_reported_while_the_tests_run(story: Story) -> None:
     """Edge case 5."""
     counts = {
         when: body[BREAKPOINTS]["breakpoints"][2]["hitCount"] for when, body in story.bodies.items()
@@ -404,9 +404,9 @@ def test_the_start_is_heard(story: Story) -> None:
 
 def test_the_capabilities_say_so(story: Story) -> None:
     """FR-008."""
-    told = story.agent.client.server_capabilities.resources
-    assert told is not None
-    assert (told.subscribe, told.list_changed) == (True, True)
+    reported = story.agent.client.server_capabilities.resources
+    assert reported is not None
+    assert (reported.subscribe, reported.list_changed) == (True, True)
 
 
 def test_before_a_run_and_after_it_reads_are_answered(story: Story) -> None:

@@ -309,10 +309,10 @@ def test_a_served_test_finds_the_descriptors_that_it_found_before(tmp_path: Path
                 if stop["pause_reason"] != "test_failure":
                     stops += 1
                     bench.eval(stop, "items[0].__class__")
-                    told = bench.agent.call(
+                    reported = bench.agent.call(
                         "variables_get", pause_id=stop["pause_id"], names=["items"]
                     )
-                    cid = told["variables"][0]["cid"]
+                    cid = reported["variables"][0]["cid"]
                     looked = bench.agent.call("breakpoint_inspect_object", cid=cid)
                     assert looked["type"] == "list"
                 reply = bench.go_on(stop)
@@ -465,8 +465,8 @@ def test_a_stop_arrives_after_all_descriptors_were_closed(tmp_path: Path, way: s
         for number in (1, 2, 3):
             stop = only_stop(reply)
             assert bench.eval(stop, "items[0].price") == str(number)
-            told = bench.agent.call("variables_get", pause_id=stop["pause_id"], names=["items"])
-            cid = told["variables"][0]["cid"]
+            reported = bench.agent.call("variables_get", pause_id=stop["pause_id"], names=["items"])
+            cid = reported["variables"][0]["cid"]
             assert bench.agent.call("breakpoint_inspect_object", cid=cid)["type"] == "list"
             reply = bench.go_on(stop)
         assert only_stop(reply)["pause_reason"] == "test_failure"

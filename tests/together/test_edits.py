@@ -59,9 +59,9 @@ def test_breakpoints_follow_lines_that_moved(till: Bench) -> None:
     assert lines(reply, tracepoint) == [6, 6]
     assert lines(reply, above) == [1]
     for id, old, new in ((tracepoint, 4, 6), (breakpoint, 5, 7)):
-        told = till.listed(id)
-        assert (told["line"], told["message"]) == (new, f"moved from {old} to {new}")
-        assert (told["verified"], told["state"]) == (True, "bound")
+        reported = till.listed(id)
+        assert (reported["line"], reported["message"]) == (new, f"moved from {old} to {new}")
+        assert (reported["verified"], reported["state"]) == (True, "bound")
     assert "message" not in till.listed(above)
     assert reply["edited"] == [
         {"id": tracepoint, "file": "till.py", "line": 6, "function": "total",
@@ -73,18 +73,18 @@ def test_breakpoints_follow_lines_that_moved(till: Bench) -> None:
 
 
 @full
-def test_a_line_that_was_edited_in_place_is_told_and_followed_from_then_on(till: Bench) -> None:
+def test_a_line_that_was_edited_in_place_is_reported_and_followed_from_then_on(till: Bench) -> None:
     """`line_changed`, both texts; what stands there is remembered as its line."""
     id = traced(till)
     changed = TILL.replace("price * rate", "rate * price")
     till.write(**{"till.py": changed})
     reply = till.run()
     assert lines(reply, id) == [4, 4]
-    told = till.listed(id)
-    assert told["message"] == (
+    reported = till.listed(id)
+    assert reported["message"] == (
         "line_changed: it was 'amount += price * rate'; line 4 is 'amount += rate * price' now"
     )
-    assert (told["line"], told["verified"], told["state"]) == (4, True, "bound")
+    assert (reported["line"], reported["verified"], reported["state"]) == (4, True, "bound")
     till.write(**{"till.py": "import os\n" + changed})
     assert lines(till.run(), id) == [5, 5]
     assert till.listed(id)["message"] == "moved from 4 to 5"
@@ -129,9 +129,9 @@ def test_a_line_without_code_is_waited_for(till: Bench) -> None:
     reply = till.run(pause_on="never")
     assert (reply["hits"], reply["stops"], reply["state"]) == ([], [], "finished")
     for each in (id, stopping):
-        told = till.listed(each)
-        assert (told["line"], told["verified"], told["state"]) == (4, False, "pending")
-        assert told["message"] == (
+        reported = till.listed(each)
+        assert (reported["line"], reported["verified"], reported["state"]) == (4, False, "pending")
+        assert reported["message"] == (
             "line_changed: it was 'amount += price * rate'; "
             "line 4 of till.py has no code: use line 5"
         )
@@ -147,20 +147,20 @@ def test_a_line_without_code_is_waited_for(till: Bench) -> None:
 
 
 @full
-def test_a_file_that_is_gone_or_broken_is_told(till: Bench) -> None:
+def test_a_file_that_is_gone_or_broken_is_reported(till: Bench) -> None:
     """The run starts all the same; a file that is back is as good as before."""
     id = traced(till)
     (till.root / "till.py").unlink()
     till.write(test_it="def test_it(): pass")
     assert till.run()["exit_code"] == 0
-    told = till.listed(id)
-    assert (told["verified"], told["state"]) == (False, "pending")
-    assert told["message"] == (
+    reported = till.listed(id)
+    assert (reported["verified"], reported["state"]) == (False, "pending")
+    assert reported["message"] == (
         "line_changed: it was 'amount += price * rate'; "
         "till.py can't be read: No such file or directory"
     )
     assert "edited" not in till.run()  # as before
-    assert till.listed(id) == told
+    assert till.listed(id) == reported
     till.write(**{"till.py": TILL + "total(\n"})
     till.run()
     assert "till.py:6 can't be compiled" in till.listed(id)["message"]
@@ -210,6 +210,10 @@ def test_workers_have_it_where_it_is_now(till: Bench) -> None:
     till.write(**{"till.py": "import os\n" + TILL})
     reply = till.run(workers=2)
     assert lines(reply, id) == [5, 5]
-    told = till.listed(off)
-    assert (told["line"], told["state"], told["message"]) == (6, "disabled", told["message"])
-    assert told["message"].startswith("moved from 5 to 6")
+    reported = till.listed(off)
+    assert (reported["line"], reported["state"], reported["message"]) == (
+        6,
+        "disabled",
+        reported["message"],
+    )
+    assert reported["message"].startswith("moved from 5 to 6")

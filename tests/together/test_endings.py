@@ -21,7 +21,7 @@ def ended(reply: dict[str, Any]) -> tuple[str, str, int]:
 
 
 @pytest.mark.full
-def test_a_collection_error_is_told_and_ends_a_run_that_pytest_would_end(bench: Bench) -> None:
+def test_a_collection_error_is_reported_and_ends_a_run_that_pytest_would_end(bench: Bench) -> None:
     """pytest's own exit code 2; the text of the report is in `errors`."""
     bench.write(test_a="def broken(:\n", test_b="def test_b(): pass\n")
     reply = bench.run()
@@ -102,7 +102,7 @@ def test_a_run_without_tests_says_who_left_them_out(bench: Bench, workers: int) 
 
 
 @pytest.mark.full
-def test_a_plugin_that_says_there_were_no_tests_is_told_as_one(bench: Bench) -> None:
+def test_a_plugin_that_says_there_were_no_tests_is_shown_as_one(bench: Bench) -> None:
     """Exit code 5 after tests that passed."""
     bench.write(conftest="def pytest_sessionfinish(session): session.exitstatus = 5\n")
     reply = bench.test("def test_a(): pass\n")
@@ -156,7 +156,7 @@ def test_sys_exit_in_a_test_is_a_failed_test(bench: Bench) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("phase", ["setup", pytest.param("teardown", marks=full)])
-def test_a_crash_outside_the_call_tells_the_phase(bench: Bench, phase: str) -> None:
+def test_a_crash_outside_the_call_reports_the_phase(bench: Bench, phase: str) -> None:
     """The position is written before each phase, so the first instruction counts as well."""
     reply = bench.test(
         f"""

@@ -25,6 +25,8 @@ from tests.together.frontend import clean_environment
 from tests.together.real_package import INSIDE, Record, differences
 from tests.together.workbench import OVER
 
+pytestmark = pytest.mark.long(72)
+
 SHOP = r'''
     """What is watched."""
 
@@ -315,8 +317,8 @@ def _alike(err: str) -> str:
 def _evaluate(agent: Agent, stop: dict[str, Any]) -> None:
     """An expression that a compiler warns about, and the locals."""
     id = stop["id"]
-    told = agent.call("breakpoint_repl_eval", pause_id=id, expression=r'"\d" is 1')
-    assert told["output"] == "False", told
+    reported = agent.call("breakpoint_repl_eval", pause_id=id, expression=r'"\d" is 1')
+    assert reported["output"] == "False", reported
     agent.call("variables_get", pause_id=id)
 
 

@@ -114,14 +114,14 @@ class Modern:
             wanted["resourcesListChanged"] = True
         params = {"notifications": wanted, "_meta": ENVELOPE}
         id = self.end.ask("subscriptions/listen", params)
-        while not self.told(id):
+        while not self.reported(id):
             self.end.receive()
-        (acknowledged,) = self.told(id)
+        (acknowledged,) = self.reported(id)
         assert acknowledged["method"] == ACKNOWLEDGED
         assert acknowledged["params"]["notifications"] == wanted
         return id
 
-    def told(self, id: int) -> list[dict[str, Any]]:
+    def reported(self, id: int) -> list[dict[str, Any]]:
         """What came for a subscription."""
         found = []
         for each in notifications(self.end):
@@ -132,7 +132,7 @@ class Modern:
 
     def changed(self, id: int) -> list[str]:
         """As the function of that name, for one subscription."""
-        return [each["params"].get("uri", each["method"]) for each in self.told(id)[1:]]
+        return [each["params"].get("uri", each["method"]) for each in self.reported(id)[1:]]
 
 
 @pytest.mark.full
@@ -140,9 +140,9 @@ def test_the_version_without_a_handshake(make_project: MakeProject) -> None:
     """2026-07-28: discover, listen, a tool call; each subscription is told what it asked for."""
     with front_end(make_project(test_it="def test_it(): pass\n")) as end:
         client = Modern(end)
-        told = client.request("server/discover")
-        assert told["supportedVersions"] == [MODERN]
-        assert {key: told["capabilities"][key] for key in CAPABILITIES} == CAPABILITIES
+        reported = client.request("server/discover")
+        assert reported["supportedVersions"] == [MODERN]
+        assert {key: reported["capabilities"][key] for key in CAPABILITIES} == CAPABILITIES
         names = client.listen(NAMES, STATUS)
         both = client.listen(NAMES, SESSION, lists=True)
         client.call("breakpoint_add", function_name="nothing.at_all")

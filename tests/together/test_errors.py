@@ -109,7 +109,7 @@ def test_parameters_that_nobody_knows_are_ignored(bench: Bench) -> None:
         ("breakpoint_add", {"function_name": "f", "condition": "1 +"}, "invalid_condition"),
     ],
 )
-def test_what_does_not_exist_is_told_by_its_own_code(
+def test_what_does_not_exist_is_reported_by_its_own_code(
     bench: Bench, tool: str, arguments: dict[str, Any], error: str
 ) -> None:
     refused = bench.agent.refused(tool, **arguments)
@@ -135,8 +135,8 @@ def test_an_error_repeats_no_name_of_any_length(bench: Bench) -> None:
         "exception_get_context": {"nodeid": name},
     }
     for tool, arguments in calls.items():
-        told = bench.agent.raw(tool, arguments).content[0].text
-        assert len(told) < 5_000, (tool, len(told))
+        reported = bench.agent.raw(tool, arguments).content[0].text
+        assert len(reported) < 5_000, (tool, len(reported))
 
 
 def test_more_workers_than_any_machine_has_room_for_are_refused(bench: Bench) -> None:

@@ -34,7 +34,7 @@ from tests.together.real_package import (
     unpacked,
 )
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.long(60), pytest.mark.timeout(600)]
 
 BEFORE_3_12 = sys.version_info < (3, 12)
 
@@ -245,8 +245,8 @@ def driven(agent: Agent, suite: Suite, record: Path) -> Driven:
     reply = agent.call("test_run", args=arguments, timeout_s=WAIT_S, pause_on="never")
     while reply["state"] == "running":
         reply = agent.call("breakpoint_wait", timeout_ms=WAIT_S * 1_000)
-    told = {test["nodeid"]: (test["outcome"], test["phase"]) for test in all_results(agent)}
-    return Driven(Record.read(record), agent.call("debug_state"), told)
+    reported = {test["nodeid"]: (test["outcome"], test["phase"]) for test in all_results(agent)}
+    return Driven(Record.read(record), agent.call("debug_state"), reported)
 
 
 def assert_same(plain: Record, run: Driven, named: Sequence[Difference]) -> None:

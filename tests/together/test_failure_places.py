@@ -198,9 +198,9 @@ def test_what_a_test_raised_is_kept_beside_what_a_plugin_says(
     assert failure["reported"].startswith("a check\n1 checks failed")
     assert "incomplete" not in failure
     nodeid = "test_it.py::test_checks_and_asserts"
-    told = others.agent.call("exception_get_context", nodeid=nodeid)
-    assert told["exception"]["message"].startswith("assert 3 == 4")
-    assert told["frames"][told["userFrameIndex"]]["function"] == "test_checks_and_asserts"
+    reported = others.agent.call("exception_get_context", nodeid=nodeid)
+    assert reported["exception"]["message"].startswith("assert 3 == 4")
+    assert reported["frames"][reported["userFrameIndex"]]["function"] == "test_checks_and_asserts"
 
 
 def test_failures_without_a_place_are_grouped_by_what_they_say(

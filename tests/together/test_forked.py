@@ -85,7 +85,7 @@ WARNED = "tests ran in forked children, which are not debugged"
 
 @pytest.mark.full
 @pytest.mark.parametrize("way", ["alone", "with workers"])
-def test_tests_in_forked_children_are_told_as_not_debugged(bench: Bench, way: str) -> None:
+def test_tests_in_forked_children_are_shown_as_not_debugged(bench: Bench, way: str) -> None:
     """One warning; nothing claims that what every test called was never called."""
     bench.write(conftest=FORKED, test_it=BOXED)
     known = bench.breakpoint("test_it.total")["id"]

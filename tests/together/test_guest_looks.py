@@ -72,8 +72,8 @@ DJANGO = {
 
 def ids_of(bench: Bench, stop: dict[str, Any], name: str) -> str:
     """The content id that `variables_get` tells."""
-    told = bench.agent.call("variables_get", pause_id=stop["pause_id"], names=[name])
-    (variable,) = told["variables"]
+    reported = bench.agent.call("variables_get", pause_id=stop["pause_id"], names=[name])
+    (variable,) = reported["variables"]
     assert isinstance(variable["cid"], str)
     return variable["cid"]
 
@@ -108,9 +108,9 @@ def test_a_query_is_not_made_because_somebody_looks(tmp_path: Path) -> None:
             *(("test_lazily", phase) for phase in ("before", "after")),
             *(("test_evaluated", phase) for phase in ("before", "line", "after")),
         ]
-        told = bench.agent.call("breakpoint_inspect_object", cid=cids[0])
-        assert told["type"] == "django.db.models.query.QuerySet"
-        assert told["attributes"]["_result_cache"]["repr"] == "None"
+        reported = bench.agent.call("breakpoint_inspect_object", cid=cids[0])
+        assert reported["type"] == "django.db.models.query.QuerySet"
+        assert reported["attributes"]["_result_cache"]["repr"] == "None"
 
 
 def test_a_query_is_copied_when_a_client_asks_for_it(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_a_query_is_copied_when_a_client_asks_for_it(tmp_path: Path) -> None:
         stop = only_stop(bench.run(["test_it.py::test_lazily"]))
         cid = ids_of(bench, stop, "orders")
         assert bench.eval(stop, "orders._result_cache") == "None"
-        told = bench.agent.call("breakpoint_inspect_object", cid=cid)
-        assert told["attributes"]["_result_cache"]["repr"] == "None"
+        reported = bench.agent.call("breakpoint_inspect_object", cid=cid)
+        assert reported["attributes"]["_result_cache"]["repr"] == "None"
         assert bench.eval(stop, "len(orders._result_cache)") == "100"
 
 

@@ -176,7 +176,7 @@ def test_failures_of_every_runner_pause_and_end_as_without_the_debugger(
 @pytest.mark.parametrize(
     ("worker", "args"), [("main", []), ("gw", ["-n2", "--dist=loadfile"])], ids=["main", "xdist"]
 )
-def test_each_attempt_is_told_and_the_last_one_counts(
+def test_each_attempt_is_reported_and_the_last_one_counts(
     crowd: Bench, worker: str, args: list[str]
 ) -> None:
     """pytest-rerunfailures: `attempt` at the pause, in failures, results and the timeline."""
@@ -206,8 +206,8 @@ def test_each_attempt_is_told_and_the_last_one_counts(
     assert (never["outcome"], never["attempt"], len(never["reruns"])) == ("failed", 2, 1)
     assert "attempt" not in results["test_skip"]
     assert len(results) == 3
-    told = crowd.agent.call("exception_get_context", nodeid=nodeids[0])
-    assert told["exception"]["message"].startswith("attempt 2")
+    reported = crowd.agent.call("exception_get_context", nodeid=nodeids[0])
+    assert reported["exception"]["message"].startswith("attempt 2")
     types = ["test_phase", "failure", "test_outcome"]
     wanted = {"types": types, "nodeid": nodeids[1], "run_id": reply["run_id"]}
     events = crowd.agent.call("timeline_get", **wanted)["events"]

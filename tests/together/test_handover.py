@@ -23,7 +23,10 @@ from tests.together.frontend import (
     wait_until,
 )
 
-pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
+pytestmark = [
+    pytest.mark.long(55),
+    pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc"),
+]
 
 SCRIPTS = Path(sys.executable).parent
 
@@ -181,7 +184,7 @@ def test_stdout_carries_json_rpc_only_and_nothing_is_loaded_before_it_is_asked_f
 
 
 @pytest.mark.full
-def test_the_first_run_starts_by_itself_when_told_to(make_project: MakeProject) -> None:
+def test_the_first_run_starts_by_itself_when_asked_to(make_project: MakeProject) -> None:
     """`--cideldill-start=run`; our options don't reach the run."""
     project = make_project(test_it="def test_it(): pass")
     options = ["--cideldill-start=run", "--cideldill-lease", "60"]
@@ -223,7 +226,7 @@ def test_the_console_script_serves_another_interpreters_tests(make_project: Make
 
 
 @pytest.mark.full
-def test_an_interpreter_that_cannot_be_started_is_told_by_the_run(
+def test_an_interpreter_that_cannot_be_started_is_reported_by_the_run(
     make_project: MakeProject,
 ) -> None:
     """The server lives on, the error names the thing."""

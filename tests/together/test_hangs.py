@@ -24,9 +24,12 @@ ANSWER_S = 2.0
 """The server answers within it, whatever the tests do."""
 
 full = pytest.mark.full
-pytestmark = pytest.mark.skipif(
-    not hasattr(os, "pidfd_open"), reason="needs /proc, and a way to wait for any process"
-)
+pytestmark = [
+    pytest.mark.long(105),
+    pytest.mark.skipif(
+        not hasattr(os, "pidfd_open"), reason="needs /proc, and a way to wait for any process"
+    ),
+]
 TEST = "test_it.py::test_it"
 
 
@@ -238,7 +241,7 @@ def matrix(cases: dict[str, Any], fast: tuple[str, ...]) -> Callable[[Any], Any]
 
 @pytest.mark.full
 @matrix(HANGS, fast=("busy loop",))
-def test_a_hang_is_told_and_ended(bench: Bench, how: str) -> None:
+def test_a_hang_is_reported_and_ended(bench: Bench, how: str) -> None:
     """Test, phase, time, stacks, tasks, CPU; then a pause, the end, the next."""
     hang = HANGS[how]
     is_in_test = hang.phase in ("setup", "call", "teardown")
@@ -247,16 +250,20 @@ def test_a_hang_is_told_and_ended(bench: Bench, how: str) -> None:
     reply = begin(bench, hang.text, timeout_s=2, args=list(hang.args))
     reply = hanging(bench, reply, hang.phase)
     assert reply["state"] == "running" or not is_in_test
-    (told,) = reply["no_progress"]
-    assert (told["worker"], told["nodeid"], told["phase"]) == ("main", nodeid, hang.phase)
-    assert told["seconds"] >= 0.9
-    assert told["cpu"] == hang.cpu
+    (reported,) = reply["no_progress"]
+    assert (reported["worker"], reported["nodeid"], reported["phase"]) == (
+        "main",
+        nodeid,
+        hang.phase,
+    )
+    assert reported["seconds"] >= 0.9
+    assert reported["cpu"] == hang.cpu
     if hang.at:
-        assert told["threads"][0]["is_current"]
-        assert any(hang.at in line for line in told["threads"][0]["stack"])
-    shown = str(told["threads"][1:]) + str(told["tasks"])
+        assert reported["threads"][0]["is_current"]
+        assert any(hang.at in line for line in reported["threads"][0]["stack"])
+    shown = str(reported["threads"][1:]) + str(reported["tasks"])
     assert all(f"'function': '{name}'" in shown for name in hang.others)
-    assert ("message" in told) == hang.is_deaf
+    assert ("message" in reported) == hang.is_deaf
 
     state = answered(bench)
     running = [(each["nodeid"], each["phase"]) for each in state["running"]]
@@ -300,7 +307,7 @@ CRASHES = {
 
 @pytest.mark.full
 @matrix(CRASHES, fast=("segfault",))
-def test_a_crash_tells_the_signal_the_last_test_and_the_stacks(bench: Bench, how: str) -> None:
+def test_a_crash_reports_the_signal_the_last_test_and_the_stacks(bench: Bench, how: str) -> None:
     """Exit codes lie (`os._exit(3)` is no internal error): what counts is what was not said."""
     statement, code = CRASHES[how]
     reply = begin(bench, f"def test_before(): pass\ndef test_it():\n    {statement}\n")
@@ -346,25 +353,25 @@ def test_a_program_that_handles_the_signal_of_the_stacks_never_gets_it(bench: Be
         timeout_s=2,
     )
     reply = hanging(bench, reply, "call")
-    (told,) = reply["no_progress"]
-    assert (told["nodeid"], told["phase"], told["cpu"]) == (TEST, "call", "waiting")
-    assert told["threads"] == []
-    assert "handles SIGCONT" in told["message"]
+    (reported,) = reply["no_progress"]
+    assert (reported["nodeid"], reported["phase"], reported["cpu"]) == (TEST, "call", "waiting")
+    assert reported["threads"] == []
+    assert "handles SIGCONT" in reported["message"]
     (bench.root / "gate").write_bytes(b"x")
     assert bench.until("finished")["outcomes"] == {"passed": 1}
 
 
 @full
-def test_only_the_worker_that_hangs_is_told(bench: Bench) -> None:
+def test_only_the_worker_that_hangs_is_reported(bench: Bench) -> None:
     """The controller, and workers that are done, wait for it."""
     bench.write(test_other="def test_ok(): pass\n")
     bench.write(test_it="import time\ndef test_it(): time.sleep(600)\n")
     reply = bench.run(args=["-n2", "--dist=loadfile"], timeout_s=6)
     reply = hanging(bench, reply, "call")
-    (told,) = reply["no_progress"]
-    assert told["worker"] in ("gw0", "gw1")
-    assert (told["nodeid"], told["phase"], told["cpu"]) == (TEST, "call", "waiting")
-    assert told["threads"][0]["stack"] == ["test_it.py:2 test_it"]
+    (reported,) = reply["no_progress"]
+    assert reported["worker"] in ("gw0", "gw1")
+    assert (reported["nodeid"], reported["phase"], reported["cpu"]) == (TEST, "call", "waiting")
+    assert reported["threads"][0]["stack"] == ["test_it.py:2 test_it"]
 
 
 OTHER_ENDS = {

@@ -42,7 +42,9 @@ def server(make_project: MakeProject) -> Iterator[FrontEnd]:
 
 
 @pytest.mark.full
-def test_hits_are_pushed_and_told_by_the_reply_and_stops_are_pushed_too(server: FrontEnd) -> None:
+def test_hits_are_pushed_and_reported_by_the_reply_and_stops_are_pushed_too(
+    server: FrontEnd,
+) -> None:
     """016: ten passes of a loop, ten notifications; only what was hit is told."""
     id = tracepoint(server, 5, "{number}: {total + number}")["id"]
     other = tracepoint(server, 9, "never", file="test_waiting.py")["id"]
@@ -53,13 +55,15 @@ def test_hits_are_pushed_and_told_by_the_reply_and_stops_are_pushed_too(server: 
     ]
     assert {hit["breakpoint_id"] for hit in reply["hits"]} == {id}
     assert "pending" not in reply
-    told = until_pushed(server, 11)
-    assert [each["logMessage"] for each in told[:-1]] == [hit["message"] for hit in reply["hits"]]
-    assert [each["seq"] for each in told[:-1]] == [hit["seq"] for hit in reply["hits"]]
-    assert [each["hitCount"] for each in told[:-1]] == list(range(1, 11))
-    assert {each["type"] for each in told[:-1]} == {"tracepoint"}
-    assert other not in {each["breakpointId"] for each in told}
-    last = told[-1]
+    reported = until_pushed(server, 11)
+    assert [each["logMessage"] for each in reported[:-1]] == [
+        hit["message"] for hit in reply["hits"]
+    ]
+    assert [each["seq"] for each in reported[:-1]] == [hit["seq"] for hit in reply["hits"]]
+    assert [each["hitCount"] for each in reported[:-1]] == list(range(1, 11))
+    assert {each["type"] for each in reported[:-1]} == {"tracepoint"}
+    assert other not in {each["breakpointId"] for each in reported}
+    last = reported[-1]
     assert (last["type"], last["breakpointId"], last["hitCount"]) == ("blocking", stop["id"], 1)
     assert last["pauseId"] == reply["stops"][0]["pause_id"]
     assert last["location"]["file"] == "test_it.py"
@@ -69,7 +73,9 @@ def test_hits_are_pushed_and_told_by_the_reply_and_stops_are_pushed_too(server: 
 
 
 @pytest.mark.full
-def test_a_tracepoint_can_be_waited_for_and_what_was_not_told_is_pending(server: FrontEnd) -> None:
+def test_a_tracepoint_can_be_waited_for_and_what_was_not_reported_is_pending(
+    server: FrontEnd,
+) -> None:
     """A hit ends a wait only if its id is asked for; `pending`."""
     id = tracepoint(server, 9, "n={number}", file="test_waiting.py")["id"]
     run = server.call("test_run", nodeids=["test_waiting.py"], wait=False)
@@ -93,7 +99,7 @@ def test_a_tracepoint_can_be_waited_for_and_what_was_not_told_is_pending(server:
 
 
 @pytest.mark.full
-def test_hits_that_no_reply_told_are_pending(server: FrontEnd) -> None:
+def test_hits_that_no_reply_reported_are_pending(server: FrontEnd) -> None:
     """Any reply says that there is news; where from to read it."""
     tracepoint(server, 5, "{number}")
     server.call("test_run", nodeids=["test_it.py"], wait=False)
@@ -102,6 +108,6 @@ def test_hits_that_no_reply_told_are_pending(server: FrontEnd) -> None:
     assert (pending["stops"], pending["hits"]) == (0, 10)
     events = server.call("timeline_get", after=pending["after"], types=["hit"])["events"]
     assert [each["message"] for each in events] == [str(number) for number in range(10)]
-    told = server.call("breakpoint_wait", timeout_ms=1)
-    assert len(told["hits"]) == 10
+    reported = server.call("breakpoint_wait", timeout_ms=1)
+    assert len(reported["hits"]) == 10
     assert "pending" not in server.call("debug_state")

@@ -43,7 +43,8 @@ def plant(directory: Path, name: str, text: str, mode: int = 0o700) -> Path:
     return folder
 
 
-def test_the_line_of_the_server_is_told_and_nothing_that_others_could_have_made(
+@pytest.mark.full
+def test_the_line_of_the_server_is_reported_and_nothing_that_others_could_have_made(
     make_project: MakeProject, tmp_path: Path
 ) -> None:
     """Links, pipes, folders and files that are open to others, other texts; nothing blocks."""
@@ -67,9 +68,9 @@ def test_the_line_of_the_server_is_told_and_nothing_that_others_could_have_made(
         if os.geteuid() == 0:
             os.chown(plant(here, "foreign", false), 65534, -1)
             os.chown(plant(here, "foreign-file", false) / "http", 65534, -1)
-        told = address(here)
-        assert (told.stderr, told.returncode) == ("", 0)
-        assert told.stdout == f"cideldill: {place.url} token {place.token}\n"
+        reported = address(here)
+        assert (reported.stderr, reported.returncode) == ("", 0)
+        assert reported.stdout == f"cideldill: {place.url} token {place.token}\n"
 
 
 def test_where_no_server_runs_it_says_so(tmp_path: Path) -> None:
@@ -77,9 +78,9 @@ def test_where_no_server_runs_it_says_so(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
     plant(tmp_path, "left", f"cideldill: http://127.0.0.1:{port}/mcp token OLD\n")
-    told = address(tmp_path)
-    assert (told.stdout, told.returncode) == ("", 1)
-    assert told.stderr == (
+    reported = address(tmp_path)
+    assert (reported.stdout, reported.returncode) == ("", 1)
+    assert reported.stderr == (
         f"cideldill-mcp: no server of yours serves HTTP whose folder is in {tmp_path}; "
         "start one with --cideldill-http, or set TMPDIR as it has it\n"
     )

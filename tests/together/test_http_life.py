@@ -120,7 +120,7 @@ def started(project: Path, command: list[str]) -> Iterator[subprocess.Popen[byte
     ],
     ids=["pytest", "console script"],
 )
-def test_over_http_only_one_line_is_told_and_nothing_is_ever_printed(
+def test_over_http_only_one_line_is_reported_and_nothing_is_ever_printed(
     make_project: MakeProject, command: list[str]
 ) -> None:
     """Stdin at its end ends nothing, stdout stays empty."""
@@ -314,7 +314,7 @@ STOPS = ("debugger/breakpointHit", "notifications/breakpoint/execution_paused")
 
 
 @pytest.mark.full
-def test_whoever_opens_the_stream_of_a_session_late_or_early_is_pushed_to(
+def test_a_client_that_opens_the_stream_of_a_session_late_or_early_is_pushed_to(
     make_project: MakeProject,
 ) -> None:
     """The stream may be open before the hands are shaken; when it ends nothing waits for it."""
@@ -326,8 +326,8 @@ def test_whoever_opens_the_stream_of_a_session_late_or_early_is_pushed_to(
             assert place.post(INITIALIZED, headers=session).status == 202
             ran = place.post(tool_call("test_run"), headers=session)
             stop = json.loads(ran.message["result"]["content"][0]["text"])["stops"][0]
-            told = [next_event(events, STOPS), next_event(events, STOPS)]
-        assert tuple(each["method"] for each in told) == STOPS
+            reported = [next_event(events, STOPS), next_event(events, STOPS)]
+        assert tuple(each["method"] for each in reported) == STOPS
         continued = tool_call("breakpoint_continue", pause_id=stop["id"], wait=True)
         assert place.post(continued, headers=session).status == 200
         wait_until(lambda: place.can_listen(session), "its stream is gone")
@@ -341,7 +341,7 @@ def test_the_commands_on_the_page_do_what_it_says(make_project: MakeProject) -> 
     """`docs/transports.md`; the port, the token and the interpreter are those of this start."""
     page = (ROOT / "docs" / "transports.md").read_text(encoding="utf-8")
     ((start, line),) = (text.splitlines() for text in blocks(page, "text"))
-    connect, tell, tunnel = blocks(page, "sh")
+    connect, report, tunnel = blocks(page, "sh")
     _, url, _, token = line.split()
     prompt, interpreter, *words, switch = shlex.split(start)
     assert (prompt, interpreter) == ("$", ".venv/bin/python")
@@ -349,8 +349,8 @@ def test_the_commands_on_the_page_do_what_it_says(make_project: MakeProject) -> 
     scripts = os.path.dirname(sys.executable)
     with front_end(project, command=[sys.executable, *words], switch=switch) as end:
         place = place_of(end)
-        told = subprocess.run(
-            ["sh", "-c", tell],
+        reported = subprocess.run(
+            ["sh", "-c", report],
             env={
                 "TMPDIR": str(end.directory),
                 "PATH": os.pathsep.join([scripts, os.environ["PATH"]]),
@@ -359,7 +359,7 @@ def test_the_commands_on_the_page_do_what_it_says(make_project: MakeProject) -> 
             text=True,
             check=True,
         )
-        assert told.stdout == f"{line}\n".replace(url, place.url).replace(token, place.token)
+        assert reported.stdout == f"{line}\n".replace(url, place.url).replace(token, place.token)
         given = shlex.split(connect)
         assert url in given
         name, _, value = given[given.index("--header") + 1].partition(": ")

@@ -30,6 +30,7 @@ def status(place: Place, session: dict[str, str]) -> int:
     return place.post(tool_call("debug_state"), headers=session).status
 
 
+@pytest.mark.full
 def test_a_stream_that_is_asked_for_again_is_a_new_one(make_project: MakeProject) -> None:
     """Clients name the last event that they had; events are not kept, so that is passed over."""
     project = make_project(test_it=FAILING)
@@ -57,11 +58,11 @@ def test_of_many_sessions_the_one_that_was_unused_longest_ends(make_project: Mak
             further = [place.session() for _ in range(MAX_SESSIONS - 2)]
             assert [status(place, each) for each in (used, unused, used)] == [200, 200, 200]
             further += [place.session() for _ in range(2)]
-            told = [status(place, each) for each in further]
-            assert told == [404, 404] + [200] * (MAX_SESSIONS - 2)
+            reported = [status(place, each) for each in further]
+            assert reported == [404, 404] + [200] * (MAX_SESSIONS - 2)
             further += [place.session() for _ in range(MAX_SESSIONS - 1)]
-            told = [status(place, each) for each in (used, unused, streaming, waiting)]
-            assert told == [404, 404, 200, 200]
+            reported = [status(place, each) for each in (used, unused, streaming, waiting)]
+            assert reported == [404, 404, 200, 200]
             (project / "go on").touch()
             stop = next_event(events, ["debugger/breakpointHit"])
             assert stop["params"]["pauseId"] == "r1.main.1"

@@ -106,6 +106,7 @@ def complaints(project: Path) -> list[str]:
     return (project / "stderr").read_text(encoding="utf-8").splitlines()[1:]
 
 
+@pytest.mark.full
 def test_a_crowd_without_the_token_takes_nothing_from_the_others(make_project: MakeProject) -> None:
     """More connections than the server has descriptors: tools, runs and clients go on."""
     project = make_project(test_it=FAILING)
@@ -153,7 +154,7 @@ def test_clients_with_the_token_leave_descriptors_for_the_runs(make_project: Mak
 
 
 @pytest.mark.full
-def test_what_fails_for_want_of_descriptors_is_told_once_and_goes_on_later(
+def test_what_fails_for_want_of_descriptors_is_reported_once_and_goes_on_later(
     make_project: MakeProject,
 ) -> None:
     """Nothing spins meanwhile, and no message names an option that nobody gave."""

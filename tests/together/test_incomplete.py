@@ -121,6 +121,7 @@ def test_a_reply_that_can_t_be_encoded_is_an_error_at_once(tmp_path: Path) -> No
         assert bench.go_on(stop)["outcomes"]["passed"] == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", rest_in_full("event_of_phase", [*MAKERS, "NodeFinished"]))
 def test_a_failure_whose_report_can_t_be_made_has_failed(
     make_project: MakeProject, name: str
@@ -139,7 +140,9 @@ def test_a_failure_whose_report_can_t_be_made_has_failed(
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_failure_whose_report_can_t_be_made_is_told_to_clients(tmp_path: Path, name: str) -> None:
+def test_a_failure_whose_report_can_t_be_made_is_reported_to_clients(
+    tmp_path: Path, name: str
+) -> None:
     with workbench(
         tmp_path / "project", *INJECTOR, env=environment(f"{name} of hooks.reports")
     ) as bench:
@@ -153,13 +156,13 @@ def test_a_failure_whose_report_can_t_be_made_is_told_to_clients(tmp_path: Path,
             assert results[test]["outcome"] in ("failed", "error")
         assert done["next"]
         found: list[Any] = [*done["failures"], *results.values()]
-    told = [each["incomplete"] for each in found if "incomplete" in each]
-    assert all("could not be made" in each for each in told)
-    assert told or name in UNSEEN
+    reported = [each["incomplete"] for each in found if "incomplete" in each]
+    assert all("could not be made" in each for each in reported)
+    assert reported or name in UNSEEN
 
 
 @pytest.mark.full
-def test_failures_with_values_that_can_t_be_encoded_are_told(tmp_path: Path) -> None:
+def test_failures_with_values_that_can_t_be_encoded_are_reported(tmp_path: Path) -> None:
     """In the run of a client and in a record."""
     suite = f"""
         import pytest

@@ -55,9 +55,9 @@ def test_arguments_and_results_are_kept_as_they_were(cart: Bench) -> None:
     cids = calls[0]["cids"]
     (argument, rate) = cids["args"]
     assert cids["kwargs"] == {}
-    told = inspect(cart, argument)
-    assert (told["cid"], told["type"]) == (argument, "cart.Cart")
-    items = told["attributes"]["items"]
+    reported = inspect(cart, argument)
+    assert (reported["cid"], reported["type"]) == (argument, "cart.Cart")
+    items = reported["attributes"]["items"]
     assert (items["type"], items["length"]) == ("list", 2)
     part = inspect(cart, argument, path=".items[1].price")
     assert (part["type"], part["repr"]) == ("int", "2")
@@ -108,8 +108,8 @@ def test_the_objects_of_workers_are_in_one_file_after_the_run(make_project: Make
         assert {call["worker"] for call in calls} >= {"gw0", "gw1"}
         assert "test_it.py::test_killed" in {call["nodeid"] for call in calls}
         for call in calls:
-            told = server.call("breakpoint_inspect_object", cid=call["cids"]["args"][0])
-            assert told["type"] == "cart.Cart"
+            reported = server.call("breakpoint_inspect_object", cid=call["cids"]["args"][0])
+            assert reported["type"] == "cart.Cart"
         server.leave()
 
 

@@ -79,7 +79,7 @@ def test_a_blocking_call_is_stopped_and_goes_on(bench: Bench) -> None:
 
 
 @pytest.mark.full
-def test_what_is_stuck_in_c_is_told_with_its_stacks(bench: Bench) -> None:
+def test_what_is_stuck_in_c_is_reported_with_its_stacks(bench: Bench) -> None:
     """Nothing stops later unasked."""
     running(
         bench,

@@ -23,16 +23,16 @@ KINDS = {"passed test": "passed", "other test": "skipped", "failure": "failed", 
 def begun() -> Writer:
     about = {"run_id": "c1", "python": "3.12.1", "pytest": "9.0.0", "rootdir": "/project", "pid": 1}
     engine = {"name": "sys.monitoring", "why": "Python 3.12.1 has it"}
-    return Writer().tell("worker_up", **about, engine=engine)
+    return Writer().append("worker_up", **about, engine=engine)
 
 
-def told(worker: Writer, kind: str, number: int) -> None:
+def reported(worker: Writer, kind: str, number: int) -> None:
     if kind == "note":
-        worker.tell("log", nodeid=None, message=f"note {number}", values={})
+        worker.append("log", nodeid=None, message=f"note {number}", values={})
     elif kind == "tracepoint":
         place = {"file": "shop.py", "line": 5, "function": "total"}
         hit = {"thread": 1, "location": place, "hit_count": 1, "message": "here", "nodeid": None}
-        worker.tell("hit", breakpoint_id=f"tp-{number}", **hit)
+        worker.append("hit", breakpoint_id=f"tp-{number}", **hit)
     elif kind == "passed test":
         worker.test(f"test_it[{number}]")
     else:
@@ -45,7 +45,7 @@ def large(record: Path, kind: str) -> None:
     """A record with more of one kind than is told one by one."""
     worker = begun()
     for number in range(MOST[kind] + MORE):
-        told(worker, kind, number)
+        reported(worker, kind, number)
     write(record, worker.end(1 if kind == "failure" else 0))
 
 

@@ -98,14 +98,14 @@ def test_and_live(bench: Bench) -> None:
     """In stops, evaluations and the console."""
     bench.write(conftest=CONFTEST)
     reply = bench.test(LATE)
-    told = []
+    reported = []
     while reply.get("stops"):
         stop = only_stop(reply)
-        told.append(str(stop) + bench.eval(stop, "[said]") + bench.eval(stop, "print(said)"))
+        reported.append(str(stop) + bench.eval(stop, "[said]") + bench.eval(stop, "print(said)"))
         assert TAG.search(stop["locals"]["said"])
         reply = bench.go_on(stop)
-    assert len(told) == 4
-    assert left_in("".join(told)) == []
+    assert len(reported) == 4
+    assert left_in("".join(reported)) == []
 
 
 IDS = """
@@ -123,6 +123,7 @@ IDS = """
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=full)], ids=["alone", "n2"])
 def test_an_id_that_pytest_printed_finds_its_test_in_a_record(
     tmp_path: Path, workers: tuple[str, ...]
@@ -150,16 +151,17 @@ def test_an_id_that_pytest_printed_finds_its_test_in_a_record(
         )
 
 
-def test_an_id_is_told_with_tags_and_runs_again(bench: Bench) -> None:
+@pytest.mark.full
+def test_an_id_is_shown_with_tags_and_runs_again(bench: Bench) -> None:
     """The told one, that of pytest, and one of a record, whose tags are others."""
     bench.write(test_it=IDS)
     reply = bench.run(["test_it.py"], pause_on="never")
     tests = bench.agent.call("test_results")["tests"]
-    told = [each["nodeid"] for each in tests]
-    assert all(map(TAG.search, told))
+    reported = [each["nodeid"] for each in tests]
+    assert all(map(TAG.search, reported))
     assert left_in(str(reply) + str(tests) + str(bench.agent.call("test_list"))) == []
-    password = next(each for each in told if "test_it[" in each)
-    url = next(each for each in told if "test_url[" in each)
+    password = next(each for each in reported if "test_it[" in each)
+    url = next(each for each in reported if "test_url[" in each)
     for asked in (password, url, TAG.sub("<redacted:url#0815>", url)):
         assert bench.run([asked], pause_on="never")["outcomes"] == {"passed": 0, "failed": 1}
         (again,) = bench.agent.call("test_results")["tests"]
@@ -167,7 +169,7 @@ def test_an_id_is_told_with_tags_and_runs_again(bench: Bench) -> None:
     printed = "test_it.py::test_it[zq81Lm07xQ44]"
     assert bench.run([printed], pause_on="never")["outcomes"] == {"passed": 0, "failed": 1}
     context = bench.agent.call("exception_get_context", nodeid=printed)
-    assert context["nodeid"] in told
+    assert context["nodeid"] in reported
 
 
 HARMLESS = """
@@ -190,6 +192,7 @@ HARMLESS = """
 """
 
 
+@pytest.mark.full
 def test_what_is_harmless_under_the_name_of_a_secret_is_shown(bench: Bench) -> None:
     """A lexer's tokens, words and numbers; and the first reply with a tag says what it is."""
     reply = bench.test(HARMLESS)
@@ -224,6 +227,7 @@ def test_an_ini_option_takes_a_name_out(tmp_path: Path) -> None:
     assert 'csrf_token = "zq81"' in source
 
 
+@pytest.mark.full
 def test_the_first_reply_with_a_tag_says_how_to_show_values(tmp_path: Path) -> None:
     """And no other one."""
     with connected(server(tmp_path)) as agent:
@@ -278,6 +282,7 @@ SOURCE = """
 """
 
 
+@pytest.mark.full
 def test_source_is_read_by_its_tree(bench: Bench) -> None:
     """As a resource, and as the line of a frame."""
     stop = bench.stop_of(SOURCE)

@@ -115,8 +115,8 @@ TEST = """
 
 
 def found(bench: Bench, name: str) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((bench.root / name).read_text(encoding="utf-8"))
-    return told
+    reported: dict[str, Any] = json.loads((bench.root / name).read_text(encoding="utf-8"))
+    return reported
 
 
 def test_no_code_is_armed_and_no_callback_registered_after_a_run(bench: Bench) -> None:

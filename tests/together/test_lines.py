@@ -76,6 +76,7 @@ def test_a_line_can_raise(till: Bench) -> None:
     assert till.results()["test_total"]["exception"] == {"type": "OSError", "message": "gone"}
 
 
+@pytest.mark.full
 def test_conditions_and_counts_choose_the_pass(till: Bench) -> None:
     """`condition`, and `hit_count`: stop from the Nth pass on."""
     till.agent.call("breakpoint_set", file="till.py", line=5, condition="price == 2")
@@ -88,7 +89,7 @@ def test_conditions_and_counts_choose_the_pass(till: Bench) -> None:
     assert stop["hit_count"] == 3
 
 
-def test_a_tracepoint_tells_every_pass_and_stops_nowhere(till: Bench) -> None:
+def test_a_tracepoint_reports_every_pass_and_stops_nowhere(till: Bench) -> None:
     """The message is rendered at the pass; the test runs on."""
     added = till.agent.call(
         "tracepoint_set",
@@ -98,22 +99,22 @@ def test_a_tracepoint_tells_every_pass_and_stops_nowhere(till: Bench) -> None:
     )["tracepoint"]
     assert (added["type"], added["state"], added["enabled"]) == ("tracepoint", "pending", True)
     assert till.test(TEST)["exit_code"] == 0
-    told = till.events("hit")
-    assert [each["message"] for each in told] == [
+    reported = till.events("hit")
+    assert [each["message"] for each in reported] == [
         "1 of 3:   0 [1, 2, 3] <error: NameError> {}",
         "2 of 3:   2 [1, 2, 3] <error: NameError> {}",
         "3 of 3:   6 [1, 2, 3] <error: NameError> {}",
     ]
-    assert [each["hit_count"] for each in told] == [1, 2, 3]
-    assert {each["breakpoint_id"] for each in told} == {added["id"]}
-    assert told[0]["location"] == {"file": "till.py", "line": 5, "function": "total"}
-    assert told[0]["nodeid"].endswith("::test_total")
+    assert [each["hit_count"] for each in reported] == [1, 2, 3]
+    assert {each["breakpoint_id"] for each in reported} == {added["id"]}
+    assert reported[0]["location"] == {"file": "till.py", "line": 5, "function": "total"}
+    assert reported[0]["nodeid"].endswith("::test_total")
     (listed,) = till.agent.call("breakpoint_list")["breakpoints"]
     assert (listed["hit_count"], listed["notificationsSent"]) == (3, 3)
 
 
 @pytest.mark.full
-def test_multiples_and_limits_thin_out_what_is_told(till: Bench) -> None:
+def test_multiples_and_limits_thin_out_what_is_reported(till: Bench) -> None:
     """Order: count → condition → multiple → max; the count is of passes."""
     till.agent.call(
         "tracepoint_set", file="till.py", line=5, log_message="second {price}", hit_count_multiple=2
@@ -129,7 +130,7 @@ def test_multiples_and_limits_thin_out_what_is_told(till: Bench) -> None:
 
 
 @pytest.mark.full
-def test_a_condition_that_raises_is_told_once(till: Bench) -> None:
+def test_a_condition_that_raises_is_reported_once(till: Bench) -> None:
     """A breakpoint stops once with `condition_error`, a tracepoint publishes one hit."""
     till.agent.call("breakpoint_set", file="till.py", line=4, condition="nope > 1")
     till.agent.call("tracepoint_set", file="till.py", line=5, condition="nope", log_message="x")

@@ -91,7 +91,7 @@ def test_a_cursor_that_is_not_in_the_list_is_refused(bench: Bench) -> None:
 
 
 @pytest.mark.full
-def test_a_project_that_pytest_refuses_cannot_be_listed_and_the_reason_is_told(
+def test_a_project_that_pytest_refuses_cannot_be_listed_and_the_reason_is_reported(
     bench: Bench,
 ) -> None:
     """The text is pytest's own."""
@@ -121,7 +121,7 @@ NOISY = """
 
 
 @pytest.mark.full
-def test_results_tell_the_report_and_the_captured_output_of_what_did_not_pass(
+def test_results_report_the_report_and_the_captured_output_of_what_did_not_pass(
     bench: Bench,
 ) -> None:
     """`test_results`; failures come first."""

@@ -58,9 +58,9 @@ def test_stack_and_variables_of_a_pause(bench: Bench) -> None:
         {"name": "rate", "type": "int"},
     ]
     assert look(scope="closure") == {"names": [{"name": "rate", "type": "int"}]}
-    told = look(names=["cart", "password", "nothing"])
-    assert told["missing"] == ["nothing"]
-    cart, password = told["variables"]
+    reported = look(names=["cart", "password", "nothing"])
+    assert reported["missing"] == ["nothing"]
+    cart, password = reported["variables"]
     assert cart["value"] == "Cart(items=[1, 2])"
     assert cart["has_children"] is True
     deeper = agent.call("breakpoint_inspect_object", cid=cart["cid"], path=".items")
@@ -93,7 +93,7 @@ RUN_BY_PYTEST = """
 
 
 @pytest.mark.full
-def test_stacks_are_told_without_what_runs_the_tests(bench: Bench) -> None:
+def test_stacks_are_reported_without_what_runs_the_tests(bench: Bench) -> None:
     """Pytest and pluggy frames hidden, at every kind of stop."""
     bench.write(test_it=RUN_BY_PYTEST)
     bench.breakpoint("test_it.number")
@@ -105,10 +105,10 @@ def test_stacks_are_told_without_what_runs_the_tests(bench: Bench) -> None:
         stack = bench.agent.call("stacktrace_get", pause_id=stop["pause_id"])
         shown = [frame["function"] for frame in stack["frames"]]
         assert stack["total_frames"] == len(shown)
-        told = stop.get("autopsy")
-        if told is not None:
-            assert [frame["function"] for frame in told["frames"]] == shown
-            trace = told["exception"]["stackTraceString"].splitlines()
+        reported = stop.get("autopsy")
+        if reported is not None:
+            assert [frame["function"] for frame in reported["frames"]] == shown
+            trace = reported["exception"]["stackTraceString"].splitlines()
             assert [line.rpartition(" ")[2] for line in reversed(trace)] == shown
         # The last one can be looked into, under the number that it has here.
         assert "request" in bench.eval(stop, "locals()", frame_index=len(shown) - 1)
@@ -159,21 +159,21 @@ def test_threads_and_tasks_of_a_test(bench: Bench) -> None:
     agent = bench.agent
     bench.breakpoint("test_it.here")
     stop = bench.stop_of(THREADS)
-    told = agent.call("threads_list")
-    assert told["stale"] is False
-    main = told["threads"][0]
+    reported = agent.call("threads_list")
+    assert reported["stale"] is False
+    main = reported["threads"][0]
     assert (main["name"], main["state"]) == ("MainThread", "paused")
     assert main["paused"] == stop["pause_id"]
     assert main["is_current"] is True
     assert main["location"]["function"] == "here"
-    (other,) = [each for each in told["threads"] if each["name"] == "worker-7"]
+    (other,) = [each for each in reported["threads"] if each["name"] == "worker-7"]
     assert (other["state"], other["worker"]) == ("running", "main")
     assert other["location"]["function"] == "work"
-    (ours,) = [each for each in told["threads"] if each["is_ours"]]
+    (ours,) = [each for each in reported["threads"] if each["is_ours"]]
     assert (ours["name"], ours["state"]) == ("pytest-cideldill", "running")
     assert (ours["paused"], ours["location"]) == (None, None)
-    assert len(told["threads"]) == 3
-    tasks = {task["name"]: task for task in told["tasks"]}
+    assert len(reported["threads"]) == 3
+    tasks = {task["name"]: task for task in reported["tasks"]}
     sleepy = tasks["sleepy"]
     assert sleepy["state"] == "waiting"
     place, *further = sleepy["awaits"]

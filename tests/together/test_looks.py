@@ -19,6 +19,8 @@ from tests.together.driver import DEADLINE_S, only_stop
 from tests.together.records import command, recorded
 from tests.together.workbench import Bench, workbench
 
+pytestmark = pytest.mark.long(60)
+
 COUNTED = Path(counted.__file__).read_text(encoding="utf-8")
 
 SIZE = 80
@@ -121,6 +123,10 @@ MANY = pytest.param(
     id="many",
 )
 KINDS = pytest.mark.parametrize("kinds", ["lazy", MANY])
+LAZY = pytest.mark.parametrize(
+    "kinds", ["lazy", pytest.param(*MANY.values, marks=[pytest.mark.soak], id=MANY.id)]
+)
+"""As `KINDS`; many pauses take long."""
 
 
 def project(root: Path, kinds: str) -> Path:
@@ -174,7 +180,7 @@ def test_nothing_runs_while_a_run_is_recorded(tmp_path: Path, kinds: str) -> Non
 
 
 @pytest.mark.full
-@KINDS
+@LAZY
 def test_nothing_runs_at_a_pause_but_the_repr_that_is_asked_for(tmp_path: Path, kinds: str) -> None:
     """Before a call, after a return, after a raise, at a line, a raise, a step and a failure."""
     root = project(tmp_path / "project", kinds)
@@ -218,10 +224,10 @@ def look_around(bench: Bench, stop: dict[str, Any]) -> None:
     function = stop["location"]["function"]
 
     def variables(scope: str, names: list[str], **options: Any) -> None:
-        told = agent.call(
+        reported = agent.call(
             "variables_get", pause_id=pause_id, scope=scope, names=names, max_chars=200_000
         )
-        assert {each["name"] for each in told["variables"]} == set(names)
+        assert {each["name"] for each in reported["variables"]} == set(names)
 
     if function in ("before", "at_line", "failing", "raising"):
         variables("locals", NAMES)

@@ -238,7 +238,7 @@ def test_where_all_events_are_taken_the_run_goes_on_without_lines(bench: Bench) 
     assert (reply["exit_code"], reply["outcomes"]["passed"], messages(bench)) == (0, 2, [])
 
 
-def test_workers_tell_their_own(bench: Bench) -> None:
+def test_workers_report_their_own(bench: Bench) -> None:
     """Only what differs is told by worker; the other one's lines are watched."""
     bench.write(**{"till.py": TILL, "holder.py": HOLDER, "test_other.py": TEST})
     bench.agent.call("tracepoint_set", file="till.py", line=9, log_message="{price} {amount}")

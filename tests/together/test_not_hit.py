@@ -99,7 +99,7 @@ def reasons(bench: Bench, reply: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.full
 def test_the_reasons_of_lines(shop: Bench) -> None:
     """All in one run; what was hit has none."""
-    told = {"log_message": "x"}
+    reported = {"log_message": "x"}
     cut, first = line(SHOP, "# cut") - 1, line(SHOP, "# raised")
     expected = {
         at(shop, "# old"): "never_imported",
@@ -119,9 +119,9 @@ def test_the_reasons_of_lines(shop: Bench) -> None:
     shop.agent.call("breakpoint_enable", id=switched, enabled=False)
     expected[switched] = "disabled"
     for mark in ("# module", "# end", "# raised"):
-        at(shop, mark, **told)
-    at(shop, "# add", condition="price > 2", **told)
-    at(shop, "# add", condition="nope", **told)  # told once as an error
+        at(shop, mark, **reported)
+    at(shop, "# add", condition="price > 2", **reported)
+    at(shop, "# add", condition="nope", **reported)  # told once as an error
     reply = shop.test(TEST)
     assert reply["exit_code"] == 0
     assert reasons(shop, reply) == expected
@@ -174,7 +174,7 @@ def test_the_reasons_of_functions_and_exceptions(shop: Bench) -> None:
 
 
 @pytest.mark.full
-def test_a_run_that_goes_on_tells_nothing_and_a_late_breakpoint_what_it_saw(shop: Bench) -> None:
+def test_a_run_that_goes_on_reports_nothing_and_a_late_breakpoint_what_it_saw(shop: Bench) -> None:
     """What ran before it was set does not count, and the reason says so."""
     part, loop = "watched for a part of the run", line(SHOP, "# add") - 1
     early = at(shop, "# unused")
@@ -274,12 +274,12 @@ def test_a_worker_that_crashed_leaves_open_what_it_did(shop: Bench) -> None:
     switched = at(shop, "# end")
     shop.agent.call("breakpoint_enable", id=switched, enabled=False)
     reply = shop.test(text, workers=2, pause_on="never")
-    told = reasons(shop, reply)
-    assert told.pop(switched) == "disabled"
-    assert list(told) == ids
+    reported = reasons(shop, reply)
+    assert reported.pop(switched) == "disabled"
+    assert list(reported) == ids
     for id, others in zip(ids, ["", "", " (not raised in user code)"], strict=True):
-        assert told[id].startswith("other_worker (gw")
-        assert f" ended without a report; the others: never_called{others}" in told[id]
+        assert reported[id].startswith("other_worker (gw")
+        assert f" ended without a report; the others: never_called{others}" in reported[id]
 
 
 @full

@@ -90,11 +90,11 @@ class Session:
         """What was pushed since the last look, at least `count`, in the order of the wire."""
         deadline = time.monotonic() + DEADLINE_S
         start = self._seen
-        while len(told := pushed(self.end.written)) - start < count:
-            assert time.monotonic() < deadline, told[start:]
+        while len(reported := pushed(self.end.written)) - start < count:
+            assert time.monotonic() < deadline, reported[start:]
             self.end.call("debug_state")  # a push may come a moment after the reply
-        self._seen = len(told)
-        return told[start:]
+        self._seen = len(reported)
+        return reported[start:]
 
     def until(self, wanted: str) -> list[dict[str, Any]]:
         """The parameters of those with a method, as soon as there is one."""
@@ -107,14 +107,14 @@ class Session:
 def pushed(written: bytes) -> list[tuple[str, dict[str, Any]]]:
     """The notifications of ours among all that a server wrote; they rise in `seq`."""
     messages = [json.loads(line) for line in written.split(b"\n")[:-1]]
-    told = [
+    reported = [
         (each["method"], each["params"])
         for each in messages
         if each.get("method", "").startswith("notifications/breakpoint/")
     ]
-    numbers = [params["seq"] for _, params in told]
+    numbers = [params["seq"] for _, params in reported]
     assert numbers == sorted(set(numbers))
-    return told
+    return reported
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +137,7 @@ def session(shared: Session) -> Iterator[Session]:
     shared.news()
 
 
+@pytest.mark.full
 def test_a_pause_and_its_end_are_pushed_before_the_reply(session: Session) -> None:
     """Here the client chose an action."""
     session.end.call("breakpoint_add", function_name="test_it.rate")
@@ -147,11 +148,14 @@ def test_a_pause_and_its_end_are_pushed_before_the_reply(session: Session) -> No
     assert paused[1] == {"method_name": "rate", **{name: stop[name] for name in same}}
     reply = session.go_on(stop, action="skip", fake_result=0.2)
     assert reply["outcomes"]["passed"] == 1
-    told = dict(session.news(2))
-    assert told.keys() == {RESUMED, COMPLETED}
+    reported = dict(session.news(2))
+    assert reported.keys() == {RESUMED, COMPLETED}
     resumed = {"pause_id": stop["pause_id"], "action": "skip", "by": "client"}
-    assert told[RESUMED] == {**resumed, "method_name": "rate", "seq": told[RESUMED]["seq"]}
-    assert (told[COMPLETED]["method_name"], told[COMPLETED]["status"]) == ("rate", "success")
+    assert reported[RESUMED] == {**resumed, "method_name": "rate", "seq": reported[RESUMED]["seq"]}
+    assert (reported[COMPLETED]["method_name"], reported[COMPLETED]["status"]) == (
+        "rate",
+        "success",
+    )
 
 
 @pytest.mark.full
@@ -159,10 +163,10 @@ def test_recorded_calls_are_pushed_when_they_ended(session: Session) -> None:
     """Those before a stop come before it."""
     reply = session.end.call("test_run", nodeids=["test_it.py::test_prices"])
     assert reply["outcomes"]["passed"] == 1
-    told = session.news(2)
-    assert [method for method, _ in told] == [COMPLETED, COMPLETED]
-    assert [params["status"] for _, params in told] == ["success", "exception"]
-    assert {params["method_name"] for _, params in told} == {"price"}
+    reported = session.news(2)
+    assert [method for method, _ in reported] == [COMPLETED, COMPLETED]
+    assert [params["status"] for _, params in reported] == ["success", "exception"]
+    assert {params["method_name"] for _, params in reported} == {"price"}
     stop = session.run("test_failing")
     (call, paused) = session.news(2)
     assert (call[0], paused[0]) == (COMPLETED, PAUSED)
@@ -181,8 +185,8 @@ def test_a_pause_after_a_raise_is_pushed_with_its_reason(session: Session) -> No
     assert (paused["method_name"], paused["pause_reason"]) == ("price", "exception")
     assert session.go_on(stop, action="skip", fake_result=0)["outcomes"]["passed"] == 1
     session.end.call("breakpoint_remove", function_name="test_it.price")
-    (told,) = session.until(RESUMED)
-    assert (told["method_name"], told["action"]) == ("price", "skip")
+    (reported,) = session.until(RESUMED)
+    assert (reported["method_name"], reported["action"]) == ("price", "skip")
 
 
 @pytest.mark.full
@@ -190,9 +194,9 @@ def test_a_run_that_is_stopped_resumes_its_pauses(session: Session) -> None:
     """`by: stop`."""
     stop = session.run("test_failing")
     session.end.call("test_stop")
-    (told,) = session.until(RESUMED)
-    assert (told["pause_id"], told["by"]) == (stop["pause_id"], "stop")
-    assert (told["method_name"], told["action"]) == ("test_failing", "continue")
+    (reported,) = session.until(RESUMED)
+    assert (reported["pause_id"], reported["by"]) == (stop["pause_id"], "stop")
+    assert (reported["method_name"], reported["action"]) == ("test_failing", "continue")
 
 
 @pytest.mark.full
@@ -206,13 +210,15 @@ def test_a_process_that_dies_takes_its_pause_along(session: Session) -> None:
         pass
     while session.end.call("debug_state")["state"] != "crashed":
         pass
-    (told,) = session.until(RESUMED)
-    assert (told["pause_id"], told["method_name"]) == (stop["pause_id"], "test_failing")
-    assert (told["action"], told["by"]) == (None, "disconnect")
+    (reported,) = session.until(RESUMED)
+    assert (reported["pause_id"], reported["method_name"]) == (stop["pause_id"], "test_failing")
+    assert (reported["action"], reported["by"]) == (None, "disconnect")
 
 
 @pytest.mark.full
-def test_a_pause_that_nobody_touches_is_told_when_its_lease_ends(make_project: MakeProject) -> None:
+def test_a_pause_that_nobody_touches_is_reported_when_its_lease_ends(
+    make_project: MakeProject,
+) -> None:
     """`by: lease`."""
     project = make_project(test_it=TESTS)
     with front_end(project, "-p", "no:cacheprovider", "--cideldill-lease=0.2") as end:
@@ -220,8 +226,8 @@ def test_a_pause_that_nobody_touches_is_told_when_its_lease_ends(make_project: M
         end.start("test_run", nodeids=["test_it.py::test_failing"])
         while (message := end.receive()).get("method") != RESUMED:
             pass
-    told = message["params"]
-    assert (told["method_name"], told["action"], told["by"]) == (
+    reported = message["params"]
+    assert (reported["method_name"], reported["action"], reported["by"]) == (
         "test_failing",
         "continue",
         "lease",
@@ -245,11 +251,11 @@ def test_a_client_that_does_not_read_holds_up_nothing(make_project: MakeProject)
         while awaited:
             message = end.receive()
             awaited -= {message.get("id"), message.get("method")}
-        told = pushed(end.written)
+        reported = pushed(end.written)
         dropped = end.call("timeline_get", limit=1)["dropped"]
-    assert told[-1][0] == PAUSED
-    calls = [params for method, params in told if method == COMPLETED]
-    assert len(calls) == len(told) - 1
+    assert reported[-1][0] == PAUSED
+    calls = [params for method, params in reported if method == COMPLETED]
+    assert len(calls) == len(reported) - 1
     assert sum(1 + params.get("coalesced", 0) for params in calls) == count - dropped
 
 
@@ -263,7 +269,7 @@ class Watching(ClientExtension):
     identifier = "org.example/watching"
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.reported: list[tuple[str, dict[str, Any]]] = []
 
     def notifications(self) -> list[NotificationBinding[Any]]:
         """All methods of ours."""
@@ -271,7 +277,7 @@ class Watching(ClientExtension):
 
     def _binding(self, method: str) -> NotificationBinding[Any]:
         async def handler(params: Params) -> None:
-            self.told.append((method, params.model_dump()))
+            self.reported.append((method, params.model_dump()))
 
         return NotificationBinding(method=method, params_type=Params, handler=handler)
 
@@ -282,8 +288,8 @@ def test_a_client_of_the_library_gets_them_too(make_project: MakeProject) -> Non
     with connected(server(project), "legacy", extensions=[watching]) as agent:
         (stop,) = agent.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
         agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
-    assert [method for method, _ in watching.told] == [PAUSED, RESUMED]
-    assert [params["pause_id"] for _, params in watching.told] == [stop["pause_id"]] * 2
+    assert [method for method, _ in watching.reported] == [PAUSED, RESUMED]
+    assert [params["pause_id"] for _, params in watching.reported] == [stop["pause_id"]] * 2
 
 
 @pytest.mark.full
@@ -293,4 +299,4 @@ def test_a_client_of_the_newest_protocol_gets_none(make_project: MakeProject) ->
     with connected(server(project), "2026-07-28", extensions=[watching]) as agent:
         (stop,) = agent.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
         agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
-    assert watching.told == []
+    assert watching.reported == []

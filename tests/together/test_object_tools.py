@@ -49,15 +49,15 @@ def test_every_listed_function_can_be_stopped_by_its_name(bench: Bench) -> None:
     assert ledger.received(bench)[0] == "(amount, each=3, *, off=0)"
 
 
-def test_an_object_is_told_as_the_test_passed_it(bench: Bench) -> None:
+def test_an_object_is_shown_as_the_test_passed_it(bench: Bench) -> None:
     """A copy of another one takes its place in the next call."""
     bench.breakpoint("total")
     stop = only_stop(ledger.start(bench, "total(Basket([1, 2]))", "total(Basket([5]))"))
     cid = cid_of(bench, stop, "basket")
-    told = inspect(bench, cid)
-    assert (told["cid"], told["type"]) == (cid, "shop.Basket")
-    assert "Basket" in told["repr"]
-    assert told["attributes"]["prices"]["repr"] == "[1, 2]"
+    reported = inspect(bench, cid)
+    assert (reported["cid"], reported["type"]) == (cid, "shop.Basket")
+    assert "Basket" in reported["repr"]
+    assert reported["attributes"]["prices"]["repr"] == "[1, 2]"
     assert inspect(bench, cid, path=".prices[1]")["repr"] == "2"
     unknown = cid[:-1] + ("0" if cid[-1] != "0" else "1")
     refused = bench.agent.refused("breakpoint_inspect_object", cid=unknown)
@@ -67,14 +67,14 @@ def test_an_object_is_told_as_the_test_passed_it(bench: Bench) -> None:
     assert ledger.received(bench) == [3, 3]
 
 
-def test_what_no_pickle_holds_is_told_and_left_untouched(bench: Bench) -> None:
+def test_what_no_pickle_holds_is_reported_and_left_untouched(bench: Bench) -> None:
     """A generator; looking at it takes nothing from it, and no copy is made."""
     bench.breakpoint("total")
     stop = only_stop(ledger.start(bench, "total(Basket(each for each in (1, 2)))"))
     cid = cid_of(bench, stop, "basket")
-    told = inspect(bench, cid)
-    assert (told["type"], "error" in told) == ("shop.Basket", False)
-    assert told["attributes"]["prices"]["type"] == "generator"
+    reported = inspect(bench, cid)
+    assert (reported["type"], "error" in reported) == ("shop.Basket", False)
+    assert reported["attributes"]["prices"]["type"] == "generator"
     refused = bench.agent.refused(
         "breakpoint_continue", pause_id=stop["pause_id"], modified_args=[{"$cid": cid}]
     )
@@ -83,7 +83,7 @@ def test_what_no_pickle_holds_is_told_and_left_untouched(bench: Bench) -> None:
     assert ledger.received(bench) == [3]
 
 
-def test_a_damaged_object_is_told_as_such(tmp_path: Path) -> None:
+def test_a_damaged_object_is_shown_as_such(tmp_path: Path) -> None:
     """It is there, and its bytes are others."""
     root, private = tmp_path / "project", tmp_path / "private"
     for folder in (root, private):
@@ -99,10 +99,10 @@ def test_a_damaged_object_is_told_as_such(tmp_path: Path) -> None:
         at = held.index(bytes.fromhex(cid))
         place = held.index(b"\x80\x04", at)  # its pickle, which is no longer what was digested
         store.write_bytes(held[:place] + b"\x80\x05" + held[place + 2 :])
-        told = inspect(bench, cid)
-        assert (told["cid"], told["type"], told["attributes"]) == (cid, "unknown", {})
-        assert told["error"] == "deserialization_failed"
-        assert told["repr"].startswith("<deserialization failed: ")
+        reported = inspect(bench, cid)
+        assert (reported["cid"], reported["type"], reported["attributes"]) == (cid, "unknown", {})
+        assert reported["error"] == "deserialization_failed"
+        assert reported["repr"].startswith("<deserialization failed: ")
         refused = agent.refused(
             "breakpoint_continue", pause_id=stop["pause_id"], modified_args=[{"$cid": cid}]
         )

@@ -259,6 +259,7 @@ def changed(root: Path) -> dict[str, Any]:
     return {each: found[each] for each in found if HOLDS_LOCALS or not each.startswith("locals")}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("watched", rest_in_full("both", ["nothing", "hits", "calls", "both"]))
 def test_a_recorded_run_looks_as_one_without_us(make_project: MakeProject, watched: str) -> None:
     root = make_project(**FILES)

@@ -39,16 +39,16 @@ def test_nobody_needs_to_observe(bench: Bench) -> None:
     assert values(bench) == EXPECTED
 
 
-def test_observers_are_told_and_nothing_they_do_harms_the_test(bench: Bench) -> None:
+def test_observers_are_notified_and_nothing_they_do_harms_the_test(bench: Bench) -> None:
     bench.write(conftest=CONFTEST)
-    *received, told = values(bench, "__import__('conftest').SEEN")
+    *received, reported = values(bench, "__import__('conftest').SEEN")
     assert received == EXPECTED
-    pauses = [kind for kind in told["first"] if kind != "Recorded"]
+    pauses = [kind for kind in reported["first"] if kind != "Recorded"]
     assert pauses == ["Stopped", "Resumed"] * 3
-    assert "Recorded" in told["first"]
+    assert "Recorded" in reported["first"]
     for each in ("failing", "asking", "last"):  # calls are told on another thread than pauses
-        assert Counter(told[each]) == Counter(told["first"])
-    assert (told["once"], told["removed"], told["a stranger"]) == (["Stopped"], [], [])
-    assert told["paused when told"] == ["True"] * 3
+        assert Counter(reported[each]) == Counter(reported["first"])
+    assert (reported["once"], reported["removed"], reported["a stranger"]) == (["Stopped"], [], [])
+    assert reported["paused when told"] == ["True"] * 3
     warnings = bench.agent.call("debug_state")["warnings"]
     assert "an observer failed: ZeroDivisionError" in warnings

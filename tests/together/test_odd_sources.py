@@ -100,7 +100,8 @@ ENCODINGS = {
 }
 
 
-def test_an_encoding_that_is_none_of_sources_is_told(bench: Bench) -> None:
+@pytest.mark.full
+def test_an_encoding_that_is_none_of_sources_is_reported(bench: Bench) -> None:
     """Codecs for other things than texts, unknown ones, and slow ones; by each tool."""
     for encoding, reason in ENCODINGS.items():
         bench.write(**{"odd.py": f"# -*- coding: {encoding} -*-\ntotal = 1\n"})
@@ -109,9 +110,9 @@ def test_an_encoding_that_is_none_of_sources_is_told(bench: Bench) -> None:
             assert refused["error"] == "invalid_source", refused
             assert "odd.py" in refused["message"]
             assert reason in refused["message"]
-        told = bench.agent.call("breakpoint_list_functions")
-        assert "odd.py" in told["message"]
-        assert told["skipped"] == 1
+        reported = bench.agent.call("breakpoint_list_functions")
+        assert "odd.py" in reported["message"]
+        assert reported["skipped"] == 1
 
 
 @full

@@ -70,6 +70,7 @@ TESTS = """
 TRACE = {"file": "till.py", "line": 9, "log_message": "price={price} amount={amount}"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.full)])
 def test_a_record_answers_what_the_run_answered(tmp_path: Path, workers: int) -> None:
     """Results, autopsies, calls, objects, hits and the timeline of each process."""
@@ -91,8 +92,8 @@ def test_a_record_answers_what_the_run_answered(tmp_path: Path, workers: int) ->
         again = answers(bench.agent, "r1")
         assert bench.agent.source("till.py") == source
     assert sorted(again) == sorted(live)
-    for name, told in live.items():
-        assert again[name] == told, name
+    for name, reported in live.items():
+        assert again[name] == reported, name
     counted = Counter(call["method_name"] for call in live["calls"])
     assert counted == {"__init__": 4, "total": 3, "change": 3}
     assert any(name.startswith("timeline of ") for name in live)
@@ -155,7 +156,7 @@ def test_several_records_are_open_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_run_that_was_killed_opens_with_what_it_had_told(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_opens_with_what_it_had_reported(tmp_path: Path) -> None:
     """Parts that nobody put together; a last line that was cut off."""
     (tmp_path / "test_it.py").write_text(
         "import os, signal, time\n\n"
@@ -242,8 +243,8 @@ def test_objects_of_a_record_are_unpickled_only_where_that_is_allowed(
         near = bench.agent.call("breakpoint_inspect_object", cid=cid, path=".inner.depth")
         assert near["repr"] == "7"
         if allowed:
-            told = bench.agent.call("breakpoint_inspect_object", cid=cid, path=path)
-            assert (told["type"], told["repr"]) == ("int", "3")
+            reported = bench.agent.call("breakpoint_inspect_object", cid=cid, path=path)
+            assert (reported["type"], reported["repr"]) == ("int", "3")
             missing = bench.agent.refused(
                 "breakpoint_inspect_object", cid=cid, path=".inner.inner.inner.inner.outer"
             )

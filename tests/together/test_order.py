@@ -12,6 +12,8 @@ from tests.together.driver import only_stop
 from tests.together.tiers import rest_in_full
 from tests.together.workbench import Bench, workbench
 
+pytestmark = pytest.mark.long(72)
+
 LETTERS = """
     import pytest
     @pytest.mark.parametrize("n", range(6), scope="module")
@@ -105,7 +107,7 @@ def test_what_failed_last_does_not_run_first_when_an_order_was_asked_for(once: B
 
 
 @pytest.mark.full
-def test_the_seed_of_a_plugin_that_shuffles_is_told_and_an_order_that_xdist_breaks(
+def test_the_seed_of_a_plugin_that_shuffles_is_reported_and_an_order_that_xdist_breaks(
     bench: Bench,
 ) -> None:
     """As pytest-randomly has it."""
@@ -122,9 +124,9 @@ def test_the_seed_of_a_plugin_that_shuffles_is_told_and_an_order_that_xdist_brea
     assert bench.run()["warnings"] == [seed]
     assert bench.run(args=["--randomly-seed=5"])["warnings"] == [seed.replace("77", "5")]
     asked = [f"test_it.py::test_n[{n}]" for n in (3, 1)]
-    told = bench.run(asked, workers=2)["warnings"]
-    assert seed in told
-    assert [each for each in told if "the order of nodeids" in each and "workers: 0" in each]
+    reported = bench.run(asked, workers=2)["warnings"]
+    assert seed in reported
+    assert [each for each in reported if "the order of nodeids" in each and "workers: 0" in each]
     assert len(bench.run(["test_it.py"], workers=2)["warnings"]) == 1
 
 

@@ -88,26 +88,26 @@ def test_a_record_has_the_same_categories(bench: Bench, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [1, 3, 4, 5, 17])
-def test_a_status_that_something_else_set_is_told(bench: Bench, status: int) -> None:
+def test_a_status_that_something_else_set_is_reported(bench: Bench, status: int) -> None:
     """Also one that pytest has for something else; with the last lines, which say why."""
     bench.write(conftest=STATUS, **{"status.txt": str(status)})
     reply = bench.test("def test_it(): pass")
     assert (reply["exit_code"], reply["end"]["kind"]) == (status, "finished")
     message = reply["end"]["message"]
-    told = f"all tests passed; something else set the exit status to {status}"
-    assert message.startswith(told)
+    reported = f"all tests passed; something else set the exit status to {status}"
+    assert message.startswith(reported)
     assert "no file of the coverage was found" in message
     assert reply["next"] == ["look at end.message; edits take effect in the next test_run"]
 
 
-def test_a_status_that_hides_a_failure_is_told(bench: Bench) -> None:
+def test_a_status_that_hides_a_failure_is_reported(bench: Bench) -> None:
     """pytest itself would have 1."""
     bench.write(conftest=STATUS, **{"status.txt": "0"})
     reply = bench.test("def test_it(): assert 0", pause_on="never")
     assert reply["end"]["message"].startswith("1 failed; something else set the exit status to 0")
 
 
-def test_too_little_coverage_is_told(bench: Bench) -> None:
+def test_too_little_coverage_is_reported(bench: Bench) -> None:
     """pytest-cov fails the run, but no test."""
     text = "def unused():\n    return 1\n\ndef test_it(): pass\n"
     reply = bench.test(text, args=["--cov=test_it", "--cov-fail-under=99"])

@@ -22,7 +22,7 @@ from tests.together.frontend import clean_environment
 from tests.together.records import recorded
 from tests.together.workbench import workbench
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.long(200), pytest.mark.timeout(300)]
 
 MODES = {
     "counts": "mock.Mock(side_effect=original)",
@@ -280,7 +280,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Failur
         pytest.param("gives a mock", "failure", marks=pytest.mark.soak),
     ],
 )
-def test_failures_whose_patch_is_alive_are_told_as_without_us(
+def test_failures_whose_patch_is_alive_are_shown_as_without_us(
     tmp_path: Path, mode: str, pause_on: str, failures: Callable[[str], Failures]
 ) -> None:
     """Until teardown. What pytest itself calls meanwhile is only counted: it would fail."""

@@ -134,7 +134,7 @@ def test_what_cannot_be_evaluated_leaves_the_call_alone(price: Bench) -> None:
     assert ledger.received(price) == [6]
 
 
-def test_what_an_evaluation_prints_is_told_and_not_seen_by_the_test(price: Bench) -> None:
+def test_what_an_evaluation_prints_is_reported_and_not_seen_by_the_test(price: Bench) -> None:
     stop = only_stop(ledger.start(price, "printed_by(lambda: print(price(2)))"))
     reply = evaluate(price, stop, "print('amount is', amount); amount")
     assert (reply["output"], reply["stdout"]) == ("2", "amount is 2\n")

@@ -169,7 +169,7 @@ TOUCHES: list[tuple[str, dict[str, Any]]] = [
 """What renews the lease of a post-mortem pause; the last one is refused."""
 
 
-def told(bench: Bench, tool: str, **arguments: Any) -> dict[str, Any]:
+def reported(bench: Bench, tool: str, **arguments: Any) -> dict[str, Any]:
     """The reply of a tool, or its refusal."""
     try:
         return bench.agent.call(tool, **arguments)
@@ -185,7 +185,7 @@ def test_the_lease_lets_a_forgotten_pause_go_on(tmp_path: Path) -> None:
         assert 0 < stop["lease_expires_at"] - stop["paused_at"] <= 0.8
         expires = stop["lease_expires_at"]
         for tool, arguments in TOUCHES:
-            assert told(bench, tool, pause_id=stop["pause_id"], **arguments)
+            assert reported(bench, tool, pause_id=stop["pause_id"], **arguments)
             (pause,) = bench.agent.call("breakpoint_list_paused")["paused"]
             assert pause["lease_expires_at"] > expires, tool
             expires = pause["lease_expires_at"]

@@ -156,8 +156,8 @@ def passes(bench: Bench) -> dict[tuple[str, int], list[tuple[str, str]]]:
     seen: dict[tuple[str, int], list[tuple[str, str]]] = {}
     for hit in bench.events("hit"):
         where = hit["location"]
-        told = (where["function"], hit["message"])
-        seen.setdefault((where["file"], where["line"]), []).append(told)
+        reported = (where["function"], hit["message"])
+        seen.setdefault((where["file"], where["line"]), []).append(reported)
     return seen
 
 
@@ -233,13 +233,13 @@ def test_a_column_means_the_lambda_or_the_comprehension_at_it(bench: Bench) -> N
     seen = passes(bench)
     inner = "calls.<locals>.<lambda>"
     assert seen["lists.py", lambdas] == [("calls", "None"), (inner, "14"), (inner, "33")]
-    told = seen["lists.py", generator]
-    assert told[0] == ("calls", "None")
-    assert set(told[1:]) == {("calls.<locals>.<genexpr>", "16")}
-    told = seen["lists.py", listed]
-    assert ("calls", "None") in told
+    reported = seen["lists.py", generator]
+    assert reported[0] == ("calls", "None")
+    assert set(reported[1:]) == {("calls.<locals>.<genexpr>", "16")}
+    reported = seen["lists.py", listed]
+    assert ("calls", "None") in reported
     own = "calls" if sys.version_info >= (3, 12) else "calls.<locals>.<listcomp>"
-    assert (own, "15") in told
+    assert (own, "15") in reported
     refused = bench.agent.refused("breakpoint_set", file="lists.py", line=lambdas, column=2)
     assert refused["error"] == "invalid_column"
     assert refused["candidates"] == [

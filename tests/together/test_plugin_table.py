@@ -160,8 +160,8 @@ def plain(root: Path, *arguments: str) -> tuple[Counter[str], dict[str, tuple[st
     for case in ElementTree.parse(root / "junit.xml").iter("testcase"):
         for child in case:
             if child.tag in FAILED:
-                told = (FAILED[child.tag], child.get("message") or "", child.text or "")
-                tests[str(case.get("name"))] = told
+                reported = (FAILED[child.tag], child.get("message") or "", child.text or "")
+                tests[str(case.get("name"))] = reported
     return counted(done.stdout), tests
 
 
@@ -177,15 +177,15 @@ def short(nodeid: str) -> str:
     return nodeid.rpartition("::")[2]
 
 
-def check_failure(told: dict[str, Any], known: tuple[str, str, str], category: str) -> None:
+def check_failure(reported: dict[str, Any], known: tuple[str, str, str], category: str) -> None:
     """Message and place of a failure are those that JUnit's text has."""
     _, message, text = known
     assert category == known[0]
-    place = told["location"]
+    place = reported["location"]
     assert place["file"] in ("test_it.py", "test_more.py", "test_sub.py")
-    if told.get("subtest"):  # JUnit has the end of its test
+    if reported.get("subtest"):  # JUnit has the end of its test
         return
-    exception = told.get("exception")
+    exception = reported.get("exception")
     if exception is not None and exception["message"]:
         first = exception["message"].splitlines()[0]
         assert first in message or first in text
@@ -194,7 +194,7 @@ def check_failure(told: dict[str, Any], known: tuple[str, str, str], category: s
 
 
 @pytest.mark.parametrize("plugin", sorted(TABLE))
-def test_what_is_told_is_what_pytest_says(plugin: str, served: Bench, tmp_path: Path) -> None:
+def test_what_is_reported_is_what_pytest_says(plugin: str, served: Bench, tmp_path: Path) -> None:
     """Category, counts, place and message: of a run that is served, and of one that is recorded."""
     if plugin not in installed():
         pytest.skip(f"{plugin} is not installed: pip install -e '.[plugins]'")

@@ -18,15 +18,15 @@ QUICK = """
 
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_long_run_tells_how_many_tests_are_done_of_how_many(tmp_path: Path, mode: str) -> None:
+def test_a_long_run_reports_how_many_tests_are_done_of_how_many(tmp_path: Path, mode: str) -> None:
     """The spine, part 5: progress notifications (tests done of total)."""
     with workbench(tmp_path / "project", mode=mode) as bench:
         reply = bench.test(QUICK)
         assert reply["outcomes"] == {"passed": 600, "failed": 0}
-        told = bench.agent.progress
-    done = [progress for progress, _, _ in told]
+        reported = bench.agent.progress
+    done = [progress for progress, _, _ in reported]
     assert len(done) >= 2
     assert done == sorted(done)
-    assert {total for _, total, _ in told if total is not None} == {600}
+    assert {total for _, total, _ in reported if total is not None} == {600}
     assert all(0 <= progress <= 600 for progress in done)
-    assert any("test_it.py::test_quick[" in (message or "") for _, _, message in told)
+    assert any("test_it.py::test_quick[" in (message or "") for _, _, message in reported)

@@ -386,6 +386,7 @@ def test_entries_that_c_code_adds_to_a_traceback_are_no_frames(
     assert bench.go_on(stop)["outcomes"] == {"passed": 1, "failed": 0}
 
 
+@pytest.mark.full
 def test_a_module_that_can_t_be_imported_stops_where_it_raises(bench: Bench) -> None:
     """While tests are collected there is no test yet; `breakpoint_wait` finds the stop."""
     known = first(bench, "ImportError")
@@ -417,6 +418,7 @@ FAILING = """
 """
 
 
+@pytest.mark.full
 def test_what_escapes_a_test_or_a_fixture_stops_there(bench: Bench) -> None:
     """Second chance: also when no failure is to pause; once for an exception."""
     known = added(bench, "ValueError", break_on_first_chance=False)

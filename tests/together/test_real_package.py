@@ -30,7 +30,7 @@ from tests.together.real_package import (
     unpacked,
 )
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.long(370), pytest.mark.timeout(300)]
 
 ONE_TOO_FEW = Breakage(
     "more_itertools.recipes.take",
@@ -108,8 +108,8 @@ def assert_same(suite: Suite, record: Path, results: Sequence[dict[str, Any]]) -
     if not {test["worker"] for test in results} - {"main"}:
         assert list(suite.plain.reports) == list(seen.reports)
     assert suite.plain.exit_code == seen.exit_code
-    told = {test["nodeid"]: (test["outcome"], test["phase"]) for test in results}
-    assert differences(suite.plain.verdicts(), told) == {}
+    reported = {test["nodeid"]: (test["outcome"], test["phase"]) for test in results}
+    assert differences(suite.plain.verdicts(), reported) == {}
 
 
 def test_an_intact_suite_runs_as_without_the_debugger(intact: Suite, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_process_that_is_killed_loses_its_last_moments_only(
 
 
 @POSIX
-def test_a_worker_that_is_killed_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
     """Its test failed, as pytest-xdist says; another worker takes over."""
     kill = "os.kill(os.getpid(), signal.SIGKILL)"
     run = recorded(project(tmp_path, FLOW.format(ending=kill)), TRACE, "-n2")
@@ -109,9 +109,9 @@ def test_a_worker_that_is_killed_is_told_and_the_others_go_on(tmp_path: Path) ->
     assert (run.run / EVENTS).exists()
     assert flowed(found)[: len(KEPT)] == KEPT
     (killed,) = {each.worker for each in found if each.values.get("message") == KEPT[30]}
-    (told,) = json.loads((run.record / "manifest.json").read_text())["runs"]
-    assert told["cut_off"] == [killed]
-    assert (told["outcomes"], told["exit_code"]) == ({"failed": 1, "passed": 2}, 1)
+    (reported,) = json.loads((run.record / "manifest.json").read_text())["runs"]
+    assert reported["cut_off"] == [killed]
+    assert (reported["outcomes"], reported["exit_code"]) == ({"failed": 1, "passed": 2}, 1)
     assert run.out.splitlines()[-1].endswith(f"0 dropped, the end of {killed} is missing")
 
 
@@ -190,8 +190,8 @@ def test_a_run_that_is_only_recorded_loses_nothing_when_it_is_killed(tmp_path: P
     run = recorded(project(tmp_path, FALLING))
     assert run.exit_code == -9
     found = lines(run.run)
-    told = [each.type for each in found if each.values.get("nodeid") is not None]
-    assert told == [*["test_started", "test_outcome"] * 20, "test_started", "log", "test_phase"]
+    reported = [each.type for each in found if each.values.get("nodeid") is not None]
+    assert reported == [*["test_started", "test_outcome"] * 20, "test_started", "log", "test_phase"]
     assert found[-1].values["exception"]["type"] == "AssertionError"
     with opened(tmp_path, run.record) as bench:
         (failed,) = bench.agent.call("test_results", outcome="failed")["tests"]

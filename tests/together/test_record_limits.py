@@ -14,6 +14,8 @@ import pytest
 from pytest_cideldill.records.quota import MAX_ROWS_PER_S
 from tests.together.records import Recorded, recorded
 
+pytestmark = pytest.mark.long(40)
+
 HOT = """
 import warnings
 import pytest
@@ -57,7 +59,7 @@ def is_slow(run: Recorded, type: str) -> bool:
     return all(last - first >= 0.9 for first, last in pairs)
 
 
-def check_told(
+def check_reported(
     run: Recorded, wanted: dict[str, int], *, may_keep_all: bool = False
 ) -> dict[str, Any]:
     """Every row is there or counted, in all places alike; nothing else is missing."""
@@ -67,12 +69,12 @@ def check_told(
         own = [each for each in events if each["worker"] == worker]
         numbers = [each["n"] for each in own]
         assert numbers == sorted(set(numbers))
-        told: Counter[str] = Counter()
+        reported: Counter[str] = Counter()
         for each in own:
             if each["type"] == "dropped":
-                told.update(each["rows"])
-        assert numbers[-1] - len(own) == told.total()
-        dropped += told
+                reported.update(each["rows"])
+        assert numbers[-1] - len(own) == reported.total()
+        dropped += reported
     assert {type: len(run.of(type)) + dropped[type] for type in wanted} == wanted
     (summary,) = json.loads((run.record / "manifest.json").read_text())["runs"]
     assert summary["dropped"] == dropped.total()
@@ -81,8 +83,8 @@ def check_told(
     assert run.out.splitlines()[-1].endswith(f", {dropped.total()} dropped")
     assert len(run.of("test_outcome")) == len(run.of("test_started")) == 8
     assert len([each for each in run.of("test_phase") if "autopsy" in each]) == 4
-    told_summary: dict[str, Any] = summary
-    return told_summary
+    reported_summary: dict[str, Any] = summary
+    return reported_summary
 
 
 @pytest.mark.full
@@ -93,7 +95,7 @@ def test_hits_and_calls_take_so_many_bytes_of_a_run(
     """`cideldill_max_log_bytes`, for all processes together."""
     ini = f"cideldill_max_log_bytes = {SMALLEST}"
     run = run_hot(tmp_path, 500, TRACE, CALLS, *workers, ini=ini)
-    check_told(run, {"hit": 2_004, "call": 2_004})
+    check_reported(run, {"hit": 2_004, "call": 2_004})
     lines = (run.run / "events.jsonl").read_bytes().splitlines()
     rows = sum(len(line) for line in lines if re.search(rb'"type":"(hit|call)"', line[:80]))
     assert SMALLEST / 3 < rows < SMALLEST + OVER
@@ -104,7 +106,7 @@ def test_in_any_second_so_many_hits_are_written(tmp_path: Path) -> None:
     """So that something is left for the tests behind."""
     count = MAX_ROWS_PER_S * 2
     run = run_hot(tmp_path, count, TRACE)
-    check_told(run, {"hit": count * 4 + 4})
+    check_reported(run, {"hit": count * 4 + 4})
     tests = Counter(each["nodeid"] for each in run.of("hit"))
     assert max(tests.values()) < count
     stamps = [each["ts"] for each in run.of("hit")]
@@ -122,5 +124,5 @@ def test_the_calls_of_a_hot_function_are_limited_the_same(tmp_path: Path) -> Non
     count = MAX_ROWS_PER_S
     run = run_hot(tmp_path, count, CALLS)
     is_kept = len(run.of("call")) == count * 4 + 4 and is_slow(run, "call")
-    check_told(run, {"call": count * 4 + 4}, may_keep_all=is_kept)
+    check_reported(run, {"call": count * 4 + 4}, may_keep_all=is_kept)
     assert is_kept or len(run.of("call")) < count * 4

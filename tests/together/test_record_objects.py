@@ -165,16 +165,16 @@ def test_what_a_disk_does_not_take_for_a_while_is_kept_later(tmp_path: Path, mos
 
 
 @pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "worker"])
-def test_what_a_disk_never_takes_is_counted_and_told(
+def test_what_a_disk_never_takes_is_counted_and_reported(
     tmp_path: Path, workers: tuple[str, ...]
 ) -> None:
     """In the last line, and among the warnings of the record."""
     found = run(project(tmp_path, 60_000, 60_000, 100_000), *workers)
     assert "1 failed, 3 passed" in found.out
     words = r"not complete: .*\b(\d+) objects could not be kept: File too large"
-    told = re.search(words, found.out)
-    assert told is not None, found.out
-    assert int(told[1]) > 20
+    reported = re.search(words, found.out)
+    assert reported is not None, found.out
+    assert int(reported[1]) > 20
     assert "objects could not be kept" in found.of("warning")[-1]["message"]
     assert kept(found)
 

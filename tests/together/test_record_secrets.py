@@ -135,9 +135,7 @@ def test_they_are_shown_where_that_was_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("flags", [(), ("--cideldill-no-redact",)], ids=["hidden", "not hidden"])
-def test_whoever_reads_a_record_is_told_whether_secrets_are_hidden(
-    tmp_path: Path, flags: tuple[str, ...]
-) -> None:
+def test_a_record_says_whether_secrets_are_hidden(tmp_path: Path, flags: tuple[str, ...]) -> None:
     """Page, summary, terminal, and the server that opens it."""
     run = run_with(tmp_path, *flags, "--cideldill-summary=sum.md")
     shown = subprocess.run(

@@ -52,15 +52,15 @@ def page_data(page: Path) -> dict[str, Any]:
     text = page.read_text(encoding="utf-8")
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert found
-    (told,) = json.loads(found[1])
-    return dict(told)
+    (reported,) = json.loads(found[1])
+    return dict(reported)
 
 
 @pytest.mark.parametrize(
     "workers",
     [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2", marks=pytest.mark.full)],
 )
-def test_page_summary_and_show_tell_the_same_run(shop: Path, workers: tuple[str, ...]) -> None:
+def test_page_summary_and_show_report_the_same_run(shop: Path, workers: tuple[str, ...]) -> None:
     """Made by the run itself, which ends as without them; again by the console script."""
     calls = "--cideldill-record-calls=till.*"
     run = recorded(shop, "--cideldill-summary=sum.md", TRACE, calls, *workers)
@@ -73,16 +73,18 @@ def test_page_summary_and_show_tell_the_same_run(shop: Path, workers: tuple[str,
     assert {each.stat().st_mode & 0o777 for each in (page, events)} == {0o600}
     assert "1 failed, 2 passed, 1 skipped in " in text
     assert "assert total([1, 2]) == 4" in text
-    told = page_data(page)
-    assert (len(told["hits"]), len(told["calls"])) == (4, 3)
-    assert told["tracepoints"] == [["till.py:5", "price={price} amount={amount}", "price > 1", 4]]
-    assert {row[0]: row[4] for row in told["tests"]} == {
+    reported = page_data(page)
+    assert (len(reported["hits"]), len(reported["calls"])) == (4, 3)
+    assert reported["tracepoints"] == [
+        ["till.py:5", "price={price} amount={amount}", "price > 1", 4]
+    ]
+    assert {row[0]: row[4] for row in reported["tests"]} == {
         "test_till.py::test_total[1]": "passed",
         "test_till.py::test_total[2]": "passed",
         "test_till.py::test_wrong": "failed",
         "test_till.py::test_later": "skipped",
     }
-    assert all(each for each in told["objects"])
+    assert all(each for each in reported["objects"])
 
     summary = (shop / "sum.md").read_text(encoding="utf-8")
     assert summary.startswith("### ❌ 1 failed, 2 passed, 1 skipped in ")
@@ -113,7 +115,7 @@ def test_a_summary_needs_a_record(shop: Path) -> None:
 
 
 @pytest.mark.full
-def test_what_can_not_be_written_is_told_and_changes_nothing(shop: Path) -> None:
+def test_what_can_not_be_written_is_reported_and_changes_nothing(shop: Path) -> None:
     """In the one line at the end; the record itself is there."""
     (shop / "rec" / "report.html").mkdir(parents=True)
     run = recorded(shop, "--cideldill-summary=no/sum.md")
@@ -152,7 +154,7 @@ def test_the_page_that_a_run_makes_has_the_first_and_the_last_ones(tmp_path: Pat
 
 
 @pytest.mark.full
-def test_a_page_tells_the_runs_of_a_record(shop: Path) -> None:
+def test_a_page_reports_the_runs_of_a_record(shop: Path) -> None:
     """The newest first; what is broken in another run harms nobody."""
     first = recorded(shop)
     (first.record / "run-20000101T000000Z-c0").mkdir()
@@ -217,11 +219,11 @@ def test_globs_that_recorded_no_call_say_why(tmp_path: Path, workers: tuple[str,
         tmp_path, "tests", *workers, *(f"--cideldill-record-calls={each}" for each in GLOBS)
     )
     assert run.exit_code == 0, run.out
-    told = cideldill(tmp_path, "show", "rec")
+    reported = cideldill(tmp_path, "show", "rec")
     for glob, why in GLOBS.items():
-        (line,) = [each for each in told.splitlines() if f" calls of {glob}:" in each] or [""]
-        assert (why or "") in line, told
-        assert bool(line) is (why is not None), told
+        (line,) = [each for each in reported.splitlines() if f" calls of {glob}:" in each] or [""]
+        assert (why or "") in line, reported
+        assert bool(line) is (why is not None), reported
 
 
 # --- docs/recording.md and examples/ci ----------------------------------------------------------
@@ -267,21 +269,21 @@ def shell(shop: Path, line: str, exit_code: int) -> str:
     return done.stdout
 
 
-def is_as_shown(shown: str, told: str) -> bool:
+def is_as_shown(shown: str, reported: str) -> bool:
     """Whether a text is there but for what `…` stands for; runs of `=` are as long as they are."""
     pattern = re.escape(shown.strip()).replace("…", ".*")
-    return re.search(re.sub(r"=+", "=+", pattern), told) is not None
+    return re.search(re.sub(r"=+", "=+", pattern), reported) is not None
 
 
 @pytest.mark.full
-def test_the_page_about_recording_tells_what_happens(example: Path) -> None:
+def test_the_page_about_recording_reports_what_happens(example: Path) -> None:
     page = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
     lines = [line for text in blocks(page, "sh") for line in text.strip().splitlines()]
-    told = [shell(example, line, 1 if " -m pytest " in line else 0) for line in lines]
+    reported = [shell(example, line, 1 if " -m pytest " in line else 0) for line in lines]
     shown = blocks(page, "text")
     assert len(shown) == 2
     for text in shown:
-        assert any(is_as_shown(text, each) for each in told), (text, told)
+        assert any(is_as_shown(text, each) for each in reported), (text, reported)
     (test,) = blocks(page, "python")
     (example / "tests" / "test_checkout.py").write_text(test, encoding="utf-8")
     run = recorded(example, "tests/test_checkout.py", record="own")

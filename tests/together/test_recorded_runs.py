@@ -51,9 +51,9 @@ def shop(tmp_path: Path) -> Path:
 
 def outcomes(run: Recorded) -> dict[str, int]:
     """As the manifest tells them."""
-    (told,) = json.loads((run.record / "manifest.json").read_text())["runs"]
-    assert told["folder"] == run.run.name
-    counted: dict[str, int] = told["outcomes"]
+    (reported,) = json.loads((run.record / "manifest.json").read_text())["runs"]
+    assert reported["folder"] == run.run.name
+    counted: dict[str, int] = reported["outcomes"]
     return counted
 
 
@@ -91,6 +91,7 @@ def test_a_run_is_recorded_with_its_hits_calls_and_failures(
     assert not [path for path in run.run.iterdir() if "part" in path.name]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("watched", "is_there"), [pytest.param((), False, marks=pytest.mark.full), ((TRACE,), True)]
 )
@@ -229,9 +230,9 @@ def test_a_second_run_adds_to_the_record(shop: Path) -> None:
     assert len(recorded(shop).runs) == 1
     run = recorded(shop)
     assert len(run.runs) == 2
-    told = json.loads((run.record / "manifest.json").read_text())
-    assert [each["folder"] for each in told["runs"]] == [each.name for each in run.runs]
-    assert len({each["run_id"] for each in told["runs"]}) == 2
+    reported = json.loads((run.record / "manifest.json").read_text())
+    assert [each["folder"] for each in reported["runs"]] == [each.name for each in run.runs]
+    assert len({each["run_id"] for each in reported["runs"]}) == 2
 
 
 @pytest.mark.full
@@ -245,22 +246,22 @@ def test_tests_log_to_the_timeline_by_a_fixture(shop: Path) -> None:
     )
     run = recorded(shop)
     assert run.exit_code == 0
-    (told,) = run.of("log")
-    assert (told["message"], told["nodeid"]) == ("after checkout", "test_till.py::test_log")
-    assert told["values"]["total"] == "3"
-    assert told["values"]["password"].startswith("<redacted:password#")
-    assert told["values"]["of"] == "Total()"
+    (reported,) = run.of("log")
+    assert (reported["message"], reported["nodeid"]) == ("after checkout", "test_till.py::test_log")
+    assert reported["values"]["total"] == "3"
+    assert reported["values"]["password"].startswith("<redacted:password#")
+    assert reported["values"]["of"] == "Total()"
     plain = subprocess.run(command(), cwd=shop, capture_output=True, text=True, check=False)
     assert plain.returncode == 0
     with workbench(shop) as bench:
         assert bench.run()["exit_code"] == 0
         (event,) = bench.agent.call("timeline_get", types=["log"])["events"]
     kept = ("message", "nodeid", "values", "worker", "thread")
-    assert {key: event[key] for key in kept[:2]} == {key: told[key] for key in kept[:2]}
-    assert event["values"].keys() == told["values"].keys()
+    assert {key: event[key] for key in kept[:2]} == {key: reported[key] for key in kept[:2]}
+    assert event["values"].keys() == reported["values"].keys()
     with opened(shop, run.record) as bench:
         (event,) = bench.agent.call("timeline_get", types=["log"])["events"]
-    assert {key: event[key] for key in kept} == {key: told[key] for key in kept}
+    assert {key: event[key] for key in kept} == {key: reported[key] for key in kept}
 
 
 CALLS = """
@@ -322,15 +323,15 @@ def test_calls_of_functions_are_traced(tmp_path: Path, calls: tuple[str, ...]) -
     }
     run = recorded(tmp_path, *(f"--cideldill-trace={spec}" for spec in specs), *calls)
     assert run.exit_code == 0
-    told: dict[str, list[str]] = {f"tp-{number}": [] for number in range(1, len(specs) + 1)}
+    reported: dict[str, list[str]] = {f"tp-{number}": [] for number in range(1, len(specs) + 1)}
     for hit in run.of("hit"):
-        told[hit["breakpoint_id"]].append(hit["message"])
+        reported[hit["breakpoint_id"]].append(hit["message"])
         assert hit["nodeid"] == "test_calls.py::test_calls"
-    assert dict(zip(specs, told.values(), strict=True)) == specs
+    assert dict(zip(specs, reported.values(), strict=True)) == specs
     assert bool(run.of("call")) == bool(calls)
     with opened(tmp_path, run.record) as bench:
         listed = bench.agent.call("breakpoint_list", max_chars=100_000)["breakpoints"]
-    *counts, _ = [len(each) for each in told.values()]
+    *counts, _ = [len(each) for each in reported.values()]
     assert [each["hit_count"] for each in listed] == [*counts, 0]  # an error is no hit
     assert {each["type"] for each in listed} == {"tracepoint"}
     assert [each["state"] for each in listed] == ["bound"] * len(counts) + ["pending"]

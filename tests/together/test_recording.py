@@ -46,7 +46,7 @@ def test_calls_of_chosen_functions_are_in_the_timeline(make_project: MakeProject
     assert {call["nodeid"] for call in calls} == {"test_shop.py::test_prices"}
 
 
-def told(agent: Agent) -> list[tuple[str, str, str]]:
+def reported(agent: Agent) -> list[tuple[str, str, str]]:
     """Test, function and worker of every recorded call."""
     calls = agent.call("timeline_get", types=["call"], limit=200)["events"]
     return sorted((str(call["nodeid"]), call["qualified_name"], call["worker"]) for call in calls)
@@ -71,12 +71,12 @@ TRACED = """
 
 
 @pytest.mark.full
-def test_another_tracer_is_left_alone_and_told_once(make_project: MakeProject) -> None:
+def test_another_tracer_is_left_alone_and_reported_once(make_project: MakeProject) -> None:
     """Before 3.12 there is room for one: a warning, no calls meanwhile, and the tests go on."""
     project = make_project(shop=SHOP, test_it=TRACED)
     with connected(server(project, "--cideldill-record-calls=shop.*")) as agent:
         reply = agent.call("test_run")
-        calls = told(agent)
+        calls = reported(agent)
     assert (reply["exit_code"], reply["outcomes"]["passed"]) == (0, 3)
     names = ["free"] if BEFORE_3_12 else ["free", "still_traced", "traced"]
     assert calls == [(f"test_it.py::test_{name}", "shop.price", "main") for name in names]
@@ -113,7 +113,7 @@ def test_with_a_tracer_from_the_start_calls_are_recorded_once_it_is_gone(
         refused, removed = reply["warnings"]
         assert "conftest.tracer traces this program" in refused
         assert "the program used sys.settrace" in removed
-        assert told(agent) == [("test_it.py::test_free", "shop.price", "main")]
+        assert reported(agent) == [("test_it.py::test_free", "shop.price", "main")]
 
 
 @pytest.mark.full
@@ -130,6 +130,6 @@ def test_calls_in_workers_are_recorded(make_project: MakeProject) -> None:
     with connected(server(project, "--cideldill-record-calls=shop.*")) as agent:
         reply = agent.call("test_run", workers=2)
         assert (reply["exit_code"], reply["outcomes"]["passed"]) == (0, 4)
-        calls = told(agent)
+        calls = reported(agent)
     assert [nodeid for nodeid, _, _ in calls] == [f"test_it.py::test_late[{n}]" for n in range(4)]
     assert {worker for _, _, worker in calls} == {"gw0", "gw1"}

@@ -146,8 +146,8 @@ def test_get_call_records_filtered(shop: Bench, name: str, number: int) -> None:
 
 def test_a_list_of_functions_counts_their_calls(shop: Bench) -> None:
     """`metadata` of `breakpoint_list_functions`."""
-    told = shop.agent.call("breakpoint_list_functions", pattern="shop.*")["metadata"]
-    counts = {name: each["calls"] for name, each in told.items() if name.startswith("shop.")}
+    reported = shop.agent.call("breakpoint_list_functions", pattern="shop.*")["metadata"]
+    counts = {name: each["calls"] for name, each in reported.items() if name.startswith("shop.")}
     assert counts == {
         "shop.Cart.__init__": 2,
         "shop.Cart.total": 2,
@@ -227,9 +227,15 @@ def test_a_call_that_is_paused_is_running_and_ends_in_place(
         reply = agent.call("test_run", nodeids=["test_shop.py::test_total"])
         (stop,) = reply["stops"]
         now = agent.call(TOOL, max_chars=ROOM)
-        told = {call["method_name"]: call for call in now["calls"]}
-        assert (told["__init__"]["status"], told["total"]["status"]) == ("success", "running")
-        assert (told["total"]["completed_at"], told["total"]["pretty_result"]) == (None, None)
+        reported = {call["method_name"]: call for call in now["calls"]}
+        assert (reported["__init__"]["status"], reported["total"]["status"]) == (
+            "success",
+            "running",
+        )
+        assert (reported["total"]["completed_at"], reported["total"]["pretty_result"]) == (
+            None,
+            None,
+        )
         reply = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
         assert reply["exit_code"] == 0
         calls = agent.call(TOOL, max_chars=ROOM)["calls"]
@@ -238,7 +244,7 @@ def test_a_call_that_is_paused_is_running_and_ends_in_place(
         ("total", "success"),
         ("add", "success"),
     ]
-    assert calls[1]["call_id"] == told["total"]["call_id"]
+    assert calls[1]["call_id"] == reported["total"]["call_id"]
 
 
 @pytest.mark.full
@@ -260,7 +266,7 @@ def test_a_function_breakpoint_that_goes_on_records_and_records_outlive_runs(
 
 
 @pytest.mark.full
-def test_as_many_arguments_are_told_as_the_ini_file_says(make_project: MakeProject) -> None:
+def test_as_many_arguments_are_shown_as_the_ini_file_says(make_project: MakeProject) -> None:
     """Items per collection; recorded, and at a pause."""
     project = make_project(
         **{"pytest.ini": "[pytest]\ncideldill_max_items = 2\n"},

@@ -36,7 +36,7 @@ def bench(bench: Bench) -> Iterator[Bench]:
     bench.write(**{"pytest.ini": ""})
 
 
-def told(bench: Bench, *replies: dict[str, Any]) -> str:
+def reported(bench: Bench, *replies: dict[str, Any]) -> str:
     """Everything that was told of the newest run."""
     tools = ("debug_state", "test_results", "timeline_get")
     asked = [bench.agent.call(tool, max_chars=200_000) for tool in tools]
@@ -107,7 +107,7 @@ def test_names_and_patterns_of_ini_file_and_hook_are_hidden_everywhere(bench: Be
     *_, customer_id = last_words = TAG.findall(ended["end"]["stacks"])
     assert (len(last_words), customer_id) == (7, stop["locals"]["oldCustomerId"])
     assert stop["exception"]["message"] == f"customer_id={customer_id}"
-    everything = told(bench, {"stop": stop}, ended)
+    everything = reported(bench, {"stop": stop}, ended)
     assert re.findall("|".join(f".{{,60}}{each}.{{,9}}" for each in SECRETS), everything) == []
 
 
@@ -130,7 +130,7 @@ FAILING_HOOKS = {
 
 
 @pytest.mark.full
-def test_a_hook_that_fails_is_told_and_ends_no_run(bench: Bench) -> None:
+def test_a_hook_that_fails_is_reported_and_ends_no_run(bench: Bench) -> None:
     """A guest's manners: each failure is a warning; what is good of an answer counts."""
     bench.write(**FAILING_HOOKS)
     reply = bench.run(["sub/deep/test_it.py"])
@@ -178,7 +178,7 @@ def test_redaction_can_be_switched_off(tmp_path: Path, where: str) -> None:
         bench.go_on(stop)
         reply = bench.run(["crash.py"], pause_on="never")
         assert "password='hunter2-hunter2'" in reply["end"]["stacks"]
-        assert "redacted" not in told(bench, reply)
+        assert "redacted" not in reported(bench, reply)
 
 
 @full
@@ -268,7 +268,7 @@ def test_limits_of_the_ini_file_hold_in_locals_and_weaken_no_redaction(bench: Be
     (frame,) = stop["autopsy"]["frames"]
     assert (frame["function"], stop["autopsy"]["totalFrames"]) == ("inner", 2)
     assert len(set(TAG.findall(stop["autopsy"]["exception"]["message"]))) == 2
-    assert "Zk3" not in told(bench, {"stop": stop})
+    assert "Zk3" not in reported(bench, {"stop": stop})
 
 
 @pytest.mark.full
@@ -307,7 +307,7 @@ def test_a_malformed_ini_option_is_a_usage_error_of_the_server(
     assert done.stderr.removeprefix("ERROR: ").startswith(sentence)
 
 
-def test_a_pattern_that_only_the_python_of_the_tests_knows_is_told_by_number() -> None:
+def test_a_pattern_that_only_the_python_of_the_tests_knows_is_reported_by_number() -> None:
     """Its text may hold a secret."""
     run = Run("r1")
     target = Target(hello_of("r1", "main"), lambda command: None)

@@ -114,7 +114,7 @@ def test_workers_of_other_machines_are_debugged_like_those_of_this_one(
             assert test["worker"] in ("gw0", "gw1")
 
 
-def test_what_needs_files_of_this_machine_is_done_without_or_told(
+def test_what_needs_files_of_this_machine_is_done_without_or_reported(
     away: Path, tmp_path: Path
 ) -> None:
     """Objects stay where they are: they are found as long as a thread is paused there."""
@@ -208,7 +208,7 @@ sys.addaudithook(look)
 """
 
 
-def test_a_worker_that_can_not_reach_the_server_is_named_and_its_tests_are_told(
+def test_a_worker_that_can_not_reach_the_server_is_named_and_its_tests_are_reported(
     away: Path, tmp_path: Path
 ) -> None:
     """A worker that never connects. It chooses the same tests as the others."""

@@ -169,9 +169,9 @@ def test_the_timeline_zooms_by_keyboard_and_is_a_filter(page: Page) -> None:
     for _ in range(5):
         page.press("+")
         settle(page)
-    told = state(page)
-    assert 2 < int(told.split()[0]) < 40
-    assert " s to " in told
+    reported = state(page)
+    assert 2 < int(reported.split()[0]) < 40
+    assert " s to " in reported
     label = page.run("document.getElementById('timeline').ariaLabel")
     assert label.startswith("Timeline from 2.")
     page.press("0")

@@ -32,7 +32,7 @@ TESTS = """
 
 
 @pytest.mark.full
-def test_resources_tell_what_the_tools_tell(bench: Bench) -> None:
+def test_resources_report_what_the_tools_report(bench: Bench) -> None:
     """At a pause, with calls behind it."""
     before = bench.agent.read("breakpoint://status")
     bench.breakpoint("test_it.total")
@@ -110,7 +110,7 @@ def test_the_prompt_of_a_pause_has_the_stack_in_user_code(bench: Bench) -> None:
 
 
 @pytest.mark.full
-def test_prompts_tell_of_the_session_and_of_a_paused_call(bench: Bench) -> None:
+def test_prompts_show_the_session_and_of_a_paused_call(bench: Bench) -> None:
     bench.breakpoint("test_it.price", condition="amount == 2")
     stop = bench.stop_of(TESTS)
     text = bench.agent.prompt("debug-session-start")

@@ -21,18 +21,18 @@ def test_resources_follow_the_test(bench: Bench) -> None:
     recorded = agent.read("breakpoint://status")["calls_recorded"]
 
     def status() -> tuple[Any, ...]:
-        told = agent.read("breakpoint://status")
-        return told["breakpoints"], told["paused"], told["calls_recorded"] - recorded
+        reported = agent.read("breakpoint://status")
+        return reported["breakpoints"], reported["paused"], reported["calls_recorded"] - recorded
 
     def add() -> None:
         assert status()[:2] == (1, 1)
         bench.breakpoint("price", behavior="go")
         assert status()[:2] == (2, 1)
-        told = agent.read("breakpoint://breakpoints")
-        assert told == agent.call("breakpoint_list_breakpoints")
-        assert told["behaviors"] == {"price": "go", "shop.checkpoint": "stop"}
-        told = agent.read("breakpoint://paused")
-        assert [pause["call_data"]["method_name"] for pause in told["paused"]] == ["checkpoint"]
+        reported = agent.read("breakpoint://breakpoints")
+        assert reported == agent.call("breakpoint_list_breakpoints")
+        assert reported["behaviors"] == {"price": "go", "shop.checkpoint": "stop"}
+        reported = agent.read("breakpoint://paused")
+        assert [pause["call_data"]["method_name"] for pause in reported["paused"]] == ["checkpoint"]
         functions = agent.read("breakpoint://functions")
         assert functions["signatures"]["shop.price"] == "(amount, each=3, *, off=0)"
 

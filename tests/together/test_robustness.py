@@ -150,23 +150,23 @@ class Scene:
         heads = (b"", start, start + b"X: ", start + b"Transfer-Encoding: chunked\r\n\r\n")
         for data in burst:
             head = heads[len(data) % len(heads)]
-            told = self._spoken(head + data + b"\r\n\r\n")
-            assert not told or told.startswith(b"HTTP/1.1 "), told
-            assert not told.startswith(b"HTTP/1.1 5"), told
-            check(told, {})
+            reported = self._spoken(head + data + b"\r\n\r\n")
+            assert not reported or reported.startswith(b"HTTP/1.1 "), reported
+            assert not reported.startswith(b"HTTP/1.1 5"), reported
+            check(reported, {})
 
     def _spoken(self, data: bytes) -> bytes:
         """What comes back until the server hangs up."""
         with socket.create_connection(("127.0.0.1", self.place.port), DEADLINE_S) as client:
-            told = b""
+            reported = b""
             try:
                 client.sendall(data)
                 client.shutdown(socket.SHUT_WR)
                 while more := client.recv(65536):
-                    told += more
+                    reported += more
             except OSError:  # it has heard enough
                 pass
-            return told
+            return reported
 
 
 def wrapped(data: bytes) -> tuple[bytes, dict[str, str]]:
@@ -184,9 +184,9 @@ def wrapped(data: bytes) -> tuple[bytes, dict[str, str]]:
 def check_answer(answer: Answer, burst: list[bytes]) -> None:
     """Of a POST: answered, or refused with a status that blames the sender."""
     assert 200 <= answer.status < 500, answer
-    told = answer.message if answer.status == 200 else {}
-    check(answer.body, told)
-    check_call(burst, told)
+    reported = answer.message if answer.status == 200 else {}
+    check(answer.body, reported)
+    check_call(burst, reported)
 
 
 def check_call(burst: list[bytes], answer: dict[str, Any]) -> None:

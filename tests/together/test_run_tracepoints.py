@@ -44,7 +44,7 @@ def known(bench: Bench) -> list[str]:
 
 
 @pytest.mark.full
-def test_tracepoints_of_a_run_are_told_by_its_reply_and_gone_with_it(till: Bench) -> None:
+def test_tracepoints_of_a_run_are_reported_by_its_reply_and_gone_with_it(till: Bench) -> None:
     """Ids of the common counter, listed while the run lives, hits in its reply; not later."""
     kept = till.agent.call("tracepoint_set", file="till.py", line=6, log_message="end {amount}")
     first = int(kept["tracepoint"]["id"].removeprefix("tp-"))

@@ -240,9 +240,9 @@ def test_each_run_sees_the_edits_made_before_it(bench: Bench) -> None:
     assert fixed["run_id"] != failed["run_id"]
     assert fixed["outcomes"] == {"passed": 1, "failed": 0}
     # What failed then is still explained, and not as if it were so now.
-    told = bench.agent.call("exception_get_context", nodeid="test_it.py::test_it")
-    assert (told["run_id"], told["assertion"]["left"]) == (failed["run_id"], "1")
-    assert told["since"] == {"run_id": fixed["run_id"], "outcome": "passed"}
+    reported = bench.agent.call("exception_get_context", nodeid="test_it.py::test_it")
+    assert (reported["run_id"], reported["assertion"]["left"]) == (failed["run_id"], "1")
+    assert reported["since"] == {"run_id": fixed["run_id"], "outcome": "passed"}
 
 
 WAITS_FOR_GO = """

@@ -136,6 +136,7 @@ def plain(root: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_served", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_nothing_of_ours_is_looked_up_where_the_program_can_change_it(
     tmp_path: Path, is_served: bool
@@ -348,18 +349,18 @@ def test_what_can_t_be_had_of_the_interpreter_is_refused_by_name(
 ) -> None:
     """The library that replaced it, at the start; no test runs as if it were watched."""
     root = project(tmp_path / "project", stubborn=STUBBORN, test_it="def test_it(): pass\n")
-    told = "stubborn has replaced functions of _thread"
+    reported = "stubborn has replaced functions of _thread"
     if is_recorded:
         watched = "--cideldill-record-calls=test_it.*"
         run = recorded(root, "-p", "stubborn", watched, environment={"PYTHONPATH": str(root)})
         assert run.exit_code == pytest.ExitCode.USAGE_ERROR
-        assert told in run.err
+        assert reported in run.err
         return
     env = {"PYTHONPATH": str(root)}
     with workbench(tmp_path / "served", "-p", "stubborn", env=env) as bench:
         reply = bench.test("def test_it(): pass\n")
         assert reply["end"]["kind"] == "startup_error"
-        assert told in reply["end"]["message"]
+        assert reported in reply["end"]["message"]
 
 
 PATCHING = """
@@ -416,6 +417,6 @@ def test_a_copy_is_made_past_what_a_test_has_patched(shared_bench: Bench) -> Non
         stop, action="modify", modified_args=[{"$cid": asked["result_cid"]}], modified_kwargs={}
     )
     assert reply["outcomes"] == {"passed": 1, "failed": 0}
-    told = json.loads((shared_bench.root / "told.json").read_text(encoding="utf-8"))
-    assert told == [[], ["dill"], True]
+    reported = json.loads((shared_bench.root / "told.json").read_text(encoding="utf-8"))
+    assert reported == [[], ["dill"], True]
     shared_bench.clear()

@@ -64,7 +64,7 @@ class Confidant:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The reply, error objects included."""
@@ -72,7 +72,7 @@ class Confidant:
             reply = self.bench.agent.call(tool, max_chars=200_000, **arguments)
         except ToolError as error:
             reply = error.body
-        self.told.append(f"{tool}: {json.dumps(reply, ensure_ascii=False)}")
+        self.reported.append(f"{tool}: {json.dumps(reply, ensure_ascii=False)}")
         return reply
 
     def run(self, text: str, **options: Any) -> dict[str, Any]:
@@ -87,18 +87,18 @@ class Confidant:
             self.call(tool, **({"limit": 10_000} if tool == "timeline_get" else {}))
         self.call("breakpoint_wait", timeout_ms=1)
         self.call("breakpoint_wait", timeout_ms=1, after=0)
-        return "\n".join(self.told)
+        return "\n".join(self.reported)
 
     def keeps_them(self) -> str:
         """Assert that no secret was told; what was told."""
-        told = self.everything()
+        reported = self.everything()
         leaks = [
-            (name, told[max(0, at - 120) : at + 60])
+            (name, reported[max(0, at - 120) : at + 60])
             for name, piece in PIECES.items()
-            for at in [found.start() for found in re.finditer(re.escape(piece), told)][:2]
+            for at in [found.start() for found in re.finditer(re.escape(piece), reported)][:2]
         ]
         assert leaks == []
-        return told
+        return reported
 
 
 @pytest.fixture(scope="module")
@@ -131,15 +131,16 @@ HOLDING = """
 
 
 @pytest.mark.full
-def test_no_local_attribute_or_item_of_a_failed_test_tells_a_secret(confidant: Confidant) -> None:
+def test_no_local_attribute_or_item_of_a_failed_test_reveals_a_secret(confidant: Confidant) -> None:
     """The autopsy of a failure, its report and the locals of its pause."""
     stop = only_stop(confidant.run(HOLDING))
     assert stop["locals"]["password"].startswith("<redacted:password#")
-    told = confidant.keeps_them()
-    assert "text/html" in told
+    reported = confidant.keeps_them()
+    assert "text/html" in reported
 
 
-def test_what_is_evaluated_at_a_pause_tells_no_secret(confidant: Confidant) -> None:
+@pytest.mark.full
+def test_what_is_evaluated_at_a_pause_reveals_no_secret(confidant: Confidant) -> None:
     """The REPL's output, stdout and errors; `password` alone has no name in the output."""
     stop = only_stop(confidant.run(HOLDING))
     for expression in (
@@ -202,7 +203,7 @@ RAISING = """
 
 
 @pytest.mark.full
-def test_no_exception_message_or_report_tells_a_secret(confidant: Confidant) -> None:
+def test_no_exception_message_or_report_reveals_a_secret(confidant: Confidant) -> None:
     """Messages, assertion details, notes of compared values, chained exceptions, skip reasons."""
     reply = confidant.run(RAISING, pause_on="never")
     assert reply["outcomes"]["failed"] >= 11
@@ -224,11 +225,11 @@ PRINTING = """
 
 @pytest.mark.full
 @pytest.mark.parametrize("pause_on", ["failure", "never"])
-def test_captured_output_tells_no_secret(confidant: Confidant, pause_on: str) -> None:
+def test_captured_output_reveals_no_secret(confidant: Confidant, pause_on: str) -> None:
     """stdout, stderr and log, in the autopsy and in the results."""
     confidant.run(PRINTING, pause_on=pause_on)
-    told = confidant.keeps_them()
-    assert "log <redacted:jwt#" in told
+    reported = confidant.keeps_them()
+    assert "log <redacted:jwt#" in reported
 
 
 CALLING = """
@@ -241,7 +242,7 @@ CALLING = """
 
 
 @pytest.mark.full
-def test_arguments_and_parameters_tell_no_secret(confidant: Confidant) -> None:
+def test_arguments_and_parameters_reveal_no_secret(confidant: Confidant) -> None:
     """A pause before a call, its caller, wrong arguments, a failing parametrized test."""
     confidant.call("breakpoint_add", function_name="charge")
     stop = only_stop(confidant.run(CALLING, args=["-x"]))
@@ -287,7 +288,7 @@ COLLECTING = """
 
 
 @pytest.mark.full
-def test_a_collection_error_tells_no_secret(confidant: Confidant) -> None:
+def test_a_collection_error_reveals_no_secret(confidant: Confidant) -> None:
     """`errors` of `test_run` and `test_list`; what a module holds when its import fails."""
     confidant.run(COLLECTING)
     confidant.call("test_list")
@@ -307,7 +308,7 @@ ENDINGS = {
     "ending",
     ["startup", "internal", "usage", "exit"],
 )
-def test_the_end_of_a_run_tells_no_secret(confidant: Confidant, ending: str) -> None:
+def test_the_end_of_a_run_reveals_no_secret(confidant: Confidant, ending: str) -> None:
     """`end.message`: the process's own words, or what was found on its stderr."""
     source = textwrap.dedent(ASSIGNED) + ENDINGS[ending]
     confidant.bench.write(**{"conftest": source, "vault.json": json.dumps(VAULT)})
@@ -318,7 +319,7 @@ def test_the_end_of_a_run_tells_no_secret(confidant: Confidant, ending: str) -> 
 
 
 @pytest.mark.full
-def test_the_stacks_of_a_crash_tell_no_secret(confidant: Confidant) -> None:
+def test_the_stacks_of_a_crash_reveal_no_secret(confidant: Confidant) -> None:
     """`end.stacks`: faulthandler's text and what else came on stderr behind it."""
     crash = """
     import faulthandler

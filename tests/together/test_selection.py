@@ -109,7 +109,7 @@ def test_absolute_paths_and_the_rootdir_itself_are_accepted(odd: Bench) -> None:
 
 
 @pytest.mark.full
-def test_unknown_node_ids_are_told_while_the_others_run(odd: Bench) -> None:
+def test_unknown_node_ids_are_reported_while_the_others_run(odd: Bench) -> None:
     """`missing`; a plain pytest would end with exit code 4 at once."""
     unknown = [
         "test_it.py::test_nowhere",

@@ -19,7 +19,10 @@ import pytest
 from tests.together.conftest import MakeProject
 from tests.together.frontend import FrontEnd, front_end, wait_until
 
-pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
+pytestmark = [
+    pytest.mark.long(160),
+    pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc"),
+]
 
 GONE_S = 10.0
 """The aim is 2 s; this is for a machine under load."""

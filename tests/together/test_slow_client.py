@@ -44,15 +44,15 @@ def peak_memory(end: FrontEnd) -> int:
 def logged(end: FrontEnd) -> int:
     """How many hits are in the log: its events without the others, which are few."""
     others = [each for each in EVENT_TYPES if each != "hit"]
-    told = end.call("timeline_get", types=others)
-    assert "truncated" not in told
+    reported = end.call("timeline_get", types=others)
+    assert "truncated" not in reported
     count = end.call("debug_state")["counts"]["events"]
     assert isinstance(count, int)
-    return count - len(told["events"])
+    return count - len(reported["events"])
 
 
 @pytest.mark.full
-def test_a_client_that_reads_late_is_told_in_order_what_was_left_out(
+def test_a_client_that_reads_late_is_sent_in_order_what_was_left_out(
     make_project: MakeProject,
 ) -> None:
     """The test ends its work and pauses; the stop is not left out."""
@@ -76,14 +76,14 @@ def test_a_client_that_reads_late_is_told_in_order_what_was_left_out(
         assert end.call("debug_state")["counts"]["dropped"] == 0
         (started,) = end.call("timeline_get", types=["test_started"])["events"]
         assert started["seq"] < end.pushed[0][0]["seq"]
-    *hits, stop = (told for told, _ in end.pushed)
-    assert Counter(told["breakpointId"] for told in hits) == {id: len(hits)}
-    seqs = [told["seq"] for told in (*hits, stop)]
+    *hits, stop = (reported for reported, _ in end.pushed)
+    assert Counter(reported["breakpointId"] for reported in hits) == {id: len(hits)}
+    seqs = [reported["seq"] for reported in (*hits, stop)]
     assert seqs == sorted(set(seqs))
-    left_out = [told.get("coalesced", 0) for told in hits]
+    left_out = [reported.get("coalesced", 0) for reported in hits]
     assert 0 < sum(left_out) == HITS - len(hits)
     # Each count stands on the one that is told next.
-    counts = [told["hitCount"] for told in hits]
+    counts = [reported["hitCount"] for reported in hits]
     assert [n - before - 1 for before, n in zip([0, *counts], counts, strict=False)] == left_out
     assert stop["pauseId"] is not None
     # One waited all the time; the others came while the client read.

@@ -122,8 +122,8 @@ def test_calls_and_hits_are_recorded(tmp_path: Path) -> None:
 def looked_into(bench: Bench, stop: dict[str, Any]) -> None:
     assert bench.eval(stop, "type(item).__name__") in ("'Item'", "'list'")
     assert bench.eval(stop, f"len({'[' * 30}{']' * 30})") == "1"
-    told = bench.agent.call("variables_get", pause_id=stop["pause_id"], names=["item"])
-    cid = told["variables"][0]["cid"]
+    reported = bench.agent.call("variables_get", pause_id=stop["pause_id"], names=["item"])
+    cid = reported["variables"][0]["cid"]
     looked = bench.agent.call("breakpoint_inspect_object", cid=cid)
     assert looked["type"] in ("shop.Item", "list")
 

@@ -84,7 +84,7 @@ def test_a_long_run_of_stops_loses_none(make_project: MakeProject) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_sixteen_processes_tell_thousands_of_hits_a_second() -> None:
+def test_sixteen_processes_report_thousands_of_hits_a_second() -> None:
     """For a minute no stop is lost, each hit is in memory or the file, and memory is bounded.
 
     How long tools take meanwhile is printed by `benchmarks.scale`.

@@ -110,15 +110,15 @@ def test_what_may_mean_something_else_is_refused(till: Bench) -> None:
 
 
 @full
-def test_whole_floats_are_told_back_as_integers(till: Bench) -> None:
+def test_whole_floats_are_reported_back_as_integers(till: Bench) -> None:
     """Clients in languages that have one kind of number send them."""
     call, place = till.agent.call, {"file": "till.py", "line": 3.0}
     added = call("breakpoint_set", **place, hit_count=2.0)
     assert (added["location"]["line"], type(added["location"]["line"])) == (3, int)
     traced = call("tracepoint_set", **place, max_notifications=5.0, hit_count_multiple="1")
-    told = traced["tracepoint"]
-    assert [told["maxNotifications"], told["hitCountMultiple"]] == [5, 1]
-    assert all(type(told[key]) is int for key in ("maxNotifications", "hitCountMultiple"))
+    reported = traced["tracepoint"]
+    assert [reported["maxNotifications"], reported["hitCountMultiple"]] == [5, 1]
+    assert all(type(reported[key]) is int for key in ("maxNotifications", "hitCountMultiple"))
     assert len(call("breakpoint_list_functions", limit=1.0)["functions"]) == 1
     assert len(call("test_list", limit="1", pattern="test_it")["tests"]) == 1
     stop = only_stop(till.run(nodeids="test_it.py::test_total"))
@@ -126,8 +126,8 @@ def test_whole_floats_are_told_back_as_integers(till: Bench) -> None:
     names = call("variables_get", pause_id=stop["pause_id"], names="amount", frame_index=0.0)
     assert [each["value"] for each in names["variables"]] == ["2"]
     for names_as in ('["amount", "rate"]', ["amount", "rate"]):
-        told = call("variables_get", pause_id=stop["pause_id"], names=names_as)
-        assert [each["name"] for each in told["variables"]] == ["amount", "rate"]
+        reported = call("variables_get", pause_id=stop["pause_id"], names=names_as)
+        assert [each["name"] for each in reported["variables"]] == ["amount", "rate"]
     hits = call("timeline_get", types="hit", after="0", limit=1.0, run_id=stop["run_id"])["events"]
     assert [each["message"] for each in hits] == ["price: cost = amount * rate"]
     assert call("breakpoint_wait", timeout_ms="1", after=0.0, include_autopsy="false")["hit"]

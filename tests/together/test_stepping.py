@@ -69,7 +69,7 @@ class Stepper:
 
 
 @pytest.mark.full
-def test_steps_tell_the_place_and_what_changed_and_the_pause_stays(till: Bench) -> None:
+def test_steps_report_the_place_and_what_changed_and_the_pause_stays(till: Bench) -> None:
     """In, over, out, count, until_line; the session of the REPL goes on."""
     agent = till.agent
     stop = stop_at(till, 5, TEST)
@@ -159,7 +159,7 @@ def test_a_step_into_a_failure_is_its_post_mortem(till: Bench) -> None:
 
 
 @pytest.mark.full
-def test_a_long_step_is_told_later(bench: Bench) -> None:
+def test_a_long_step_is_reported_later(bench: Bench) -> None:
     """`running` in time; the stop is news to `breakpoint_wait`, once."""
     stop = stop_at(
         bench,

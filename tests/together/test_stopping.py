@@ -69,7 +69,7 @@ def test_a_run_in_a_busy_loop_is_interrupted_in_order(bench: Bench) -> None:
 
 
 @pytest.mark.full
-def test_a_killed_run_tells_what_it_was_doing(bench: Bench) -> None:
+def test_a_killed_run_reports_what_it_was_doing(bench: Bench) -> None:
     """`mode` `kill`; a client's kill is no crash."""
     pid = start_busy(bench)
     ended = bench.agent.call("test_stop", mode="kill")
@@ -112,7 +112,7 @@ def test_stopping_a_run_that_ended_changes_nothing(bench: Bench) -> None:
 
 
 @pytest.mark.full
-def test_the_state_tells_where_a_run_is_paused_and_what_came_of_it(bench: Bench) -> None:
+def test_the_state_reports_where_a_run_is_paused_and_what_came_of_it(bench: Bench) -> None:
     stop = bench.stop_of("def test_good(): pass\ndef test_bad(): assert 0\n")
     state = bench.agent.call("debug_state")
     assert state["rootdir"] == str(bench.root)

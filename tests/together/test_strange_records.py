@@ -30,6 +30,8 @@ from tests.together.driver import DEADLINE_S
 from tests.together.opened import opened
 from tests.together.records import recorded
 
+pytestmark = pytest.mark.long(55)
+
 RUNS = 25
 """Of one record, each changed in another way."""
 
@@ -245,8 +247,8 @@ def look(tmp_path: Path, record: Path) -> None:
             for test in tests:
                 if test["outcome"] == "failed":
                     asked = {"nodeid": test["nodeid"], **of_run}
-                    told = bench.agent.raw("exception_get_context", asked).content[0].text
-                    assert "bug of pytest-cideldill" not in told
+                    reported = bench.agent.raw("exception_get_context", asked).content[0].text
+                    assert "bug of pytest-cideldill" not in reported
         for call in bench.agent.call("breakpoint_get_call_records", limit=100)["calls"]:
             for cid in filter(None, call["cids"]["args"]):
                 bench.agent.raw("breakpoint_inspect_object", {"cid": cid})
@@ -256,9 +258,9 @@ def look(tmp_path: Path, record: Path) -> None:
 
 def check(tmp_path: Path, real: Path, seed: int) -> None:
     record = record_of(tmp_path, real, seed)
-    told = command("show", record, cwd=tmp_path)
-    assert told.count("run-20260101T") >= 1
-    assert "FAILED test_it.py::test_raises" in told
+    reported = command("show", record, cwd=tmp_path)
+    assert reported.count("run-20260101T") >= 1
+    assert "FAILED test_it.py::test_raises" in reported
     command("report", record, cwd=tmp_path)
     look(tmp_path, record)
     assert not list(record.rglob("*.tmp"))
@@ -285,13 +287,13 @@ def test_a_page_is_written_through_no_link(tmp_path: Path, real: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(20))
-def test_five_hundred_changed_runs_are_told(tmp_path: Path, real: Path, seed: int) -> None:
+def test_five_hundred_changed_runs_are_reported(tmp_path: Path, real: Path, seed: int) -> None:
     check(tmp_path, real, seed)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("hundred", range(10))
-def test_five_thousand_changed_runs_are_told(tmp_path: Path, real: Path, hundred: int) -> None:
+def test_five_thousand_changed_runs_are_reported(tmp_path: Path, real: Path, hundred: int) -> None:
     for number in range(20):
         each = tmp_path / str(number)
         each.mkdir()
@@ -299,6 +301,7 @@ def test_five_thousand_changed_runs_are_told(tmp_path: Path, real: Path, hundred
         shutil.rmtree(each)
 
 
+@pytest.mark.full
 def test_a_store_that_takes_years_to_read_ends_at_its_deadline(tmp_path: Path) -> None:
     """Once, however many objects are named; all else of the record is told."""
     worker = Writer().begin()

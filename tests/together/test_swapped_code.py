@@ -538,5 +538,5 @@ def test_a_function_that_any_compiler_keeps_is_not_intercepted(bench: Bench) -> 
     bench.write(test_it=text)
     assert to_the_end(bench, bench.run(["test_it.py"])) == {"called", "cached", "single"}
     message = "compiled by double: calls of compiled code will not stop"
-    told = [bench.listed(each["id"]) for each in added]
-    assert [(each["verified"], each["message"]) for each in told] == [(False, message)] * 2
+    reported = [bench.listed(each["id"]) for each in added]
+    assert [(each["verified"], each["message"]) for each in reported] == [(False, message)] * 2

@@ -38,27 +38,27 @@ def whole_stack(bench: Bench, stop: dict[str, Any]) -> dict[str, Any]:
 
 def stack_of(bench: Bench, stop: dict[str, Any]) -> list[tuple[str | None, str]]:
     """Task and function of each frame of the user's code, innermost first."""
-    told = whole_stack(bench, stop)
-    assert [frame["index"] for frame in told["frames"]] == list(range(told["total_frames"]))
+    reported = whole_stack(bench, stop)
+    assert [frame["index"] for frame in reported["frames"]] == list(range(reported["total_frames"]))
     return [
         (frame.get("task"), frame["function"])
-        for frame in told["frames"]
+        for frame in reported["frames"]
         if not frame["isExternal"]
     ]
 
 
 def index_of(bench: Bench, stop: dict[str, Any], function: str) -> int:
     """The frame of a function."""
-    told = whole_stack(bench, stop)
-    (index,) = (each["index"] for each in told["frames"] if each["function"] == function)
+    reported = whole_stack(bench, stop)
+    (index,) = (each["index"] for each in reported["frames"] if each["function"] == function)
     assert isinstance(index, int)
     return index
 
 
 def tasks_of(bench: Bench) -> dict[str, dict[str, Any]]:
     """The tasks by name."""
-    told = bench.agent.call("threads_list", max_chars=100_000)
-    return {task["name"]: task for task in told["tasks"]}
+    reported = bench.agent.call("threads_list", max_chars=100_000)
+    return {task["name"]: task for task in reported["tasks"]}
 
 
 CHAIN = """
@@ -100,11 +100,13 @@ def test_the_stack_goes_on_in_the_task_that_awaits(bench: Bench) -> None:
         (None, "test_it"),
     ]
     index = index_of(bench, stop, "main")
-    told = bench.agent.call(
+    reported = bench.agent.call(
         "variables_get", pause_id=stop["pause_id"], frame_index=index, names=["mine", "own"]
     )
-    assert [(each["name"], each["value"]) for each in told["variables"]] == [("mine", '"main\'s"')]
-    assert told["missing"] == ["own"]
+    assert [(each["name"], each["value"]) for each in reported["variables"]] == [
+        ("mine", '"main\'s"')
+    ]
+    assert reported["missing"] == ["own"]
     assert bench.eval(stop, "mine = 'changed'", frame_index=index) == ""
     assert bench.eval(stop, "(mine, event.is_set())", frame_index=index) == "('changed', False)"
 
@@ -437,7 +439,7 @@ def test_tasks_of_several_workers(bench: Bench, workers: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("library", ["gevent", "eventlet"])
-def test_greenlets_that_wait_are_told_like_tasks(bench: Bench, library: str) -> None:
+def test_greenlets_that_wait_are_shown_like_tasks(bench: Bench, library: str) -> None:
     """At a pause, by the line of the user's code that each is in."""
     pytest.importorskip(library)
     stop = bench.stop_of(
@@ -456,9 +458,13 @@ def test_greenlets_that_wait_are_told_like_tasks(bench: Bench, library: str) -> 
             assert other is None
         """
     )
-    (told,) = bench.agent.call("threads_list")["tasks"]
-    assert (told["name"], told["state"], told["thread_id"]) == ("greenlet work", "waiting", None)
-    assert (told["location"]["file"], told["location"]["line"]) == ("test_it.py", 5)
-    mine = [each for each in told["awaits"] if each.startswith("test_it")]
+    (reported,) = bench.agent.call("threads_list")["tasks"]
+    assert (reported["name"], reported["state"], reported["thread_id"]) == (
+        "greenlet work",
+        "waiting",
+        None,
+    )
+    assert (reported["location"]["file"], reported["location"]["line"]) == ("test_it.py", 5)
+    mine = [each for each in reported["awaits"] if each.startswith("test_it")]
     assert mine == ["test_it.py:8 work", "test_it.py:5 inner"]
     bench.go_on(stop)

@@ -27,6 +27,8 @@ from tests.together.frontend import (
 )
 from tests.together.workbench import Bench, workbench
 
+pytestmark = pytest.mark.long(135)
+
 full = pytest.mark.full
 linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
 
@@ -162,10 +164,10 @@ def test_everything_that_cleans_up_does_so_when_a_client_ends_the_run(
     cleaned = max(ended(bench.root), key=len)
     # A failed test has left its block before.
     assert sorted(cleaned) == sorted([*IN_ALL, "with"])
-    told = bench.agent.progress
-    assert [each for each, _, _ in told] == sorted(each for each, _, _ in told)
+    reported = bench.agent.progress
+    assert [each for each, _, _ in reported] == sorted(each for each, _, _ in reported)
     assert any(
-        re.search(r"fixtures are torn down: \d s of 30 s; test_stop", str(e[2])) for e in told
+        re.search(r"fixtures are torn down: \d s of 30 s; test_stop", str(e[2])) for e in reported
     )
 
 
@@ -242,7 +244,7 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 @full
-def test_a_grace_that_is_over_is_told_with_its_length(hasty: Bench) -> None:
+def test_a_grace_that_is_over_is_reported_with_its_length(hasty: Bench) -> None:
     reply = stopping(hasty).result(DEADLINE_S)
     end = reply["end"]
     assert (reply["status"], end["teardown"]) == ("stopped", "cut")
@@ -307,7 +309,7 @@ def test_it():
 
 
 @full
-def test_what_is_cut_at_the_exit_of_python_is_told(bench: Bench) -> None:
+def test_what_is_cut_at_the_exit_of_python_is_reported(bench: Bench) -> None:
     """A thread that never ends is no teardown that moves."""
     bench.test(
         """
@@ -374,8 +376,10 @@ def test_everything_that_cleans_up_does_so_when_the_server_ends(
         end(server, way)
     (cleaned,) = ended(project)
     assert sorted(cleaned) == sorted([*IN_ALL, "with"])
-    told = "r1 was interrupted and left to tear down its fixtures; what is left of it after 30 s"
-    assert (told in capfd.readouterr().err) == (way != "SIGKILL")
+    reported = (
+        "r1 was interrupted and left to tear down its fixtures; what is left of it after 30 s"
+    )
+    assert (reported in capfd.readouterr().err) == (way != "SIGKILL")
 
 
 @linux

@@ -80,13 +80,13 @@ def test_threads_that_ran_before_anything_was_armed_stop(bench: Bench) -> None:
     pauses = pauses_of(bench, id)
     assert pauses.keys() == NAMES
     assert len({pause["thread"]["id"] for pause in pauses.values()}) == len(NAMES)
-    told = bench.agent.call("threads_list", max_chars=100_000)["threads"]
-    by_pause = {thread["paused"]: thread for thread in told if thread["paused"]}
+    reported = bench.agent.call("threads_list", max_chars=100_000)["threads"]
+    by_pause = {thread["paused"]: thread for thread in reported if thread["paused"]}
     assert by_pause.keys() == {pause["id"] for pause in pauses.values()}
     assert {thread["state"] for thread in by_pause.values()} == {"paused"}
-    assert sum(thread["is_current"] for thread in told) == 1
+    assert sum(thread["is_current"] for thread in reported) == 1
     assert by_pause[pauses["plain"]["id"]]["name"] == "plain"
-    (main,) = (thread for thread in told if thread["name"] == "MainThread")
+    (main,) = (thread for thread in reported if thread["name"] == "MainThread")
     assert (main["state"], main["location"]["function"]) == ("running", "test_it")
     drop(bench, id)
 
@@ -161,8 +161,8 @@ def test_two_paused_threads_are_stepped_and_changed_each_by_its_own(bench: Bench
     assert bench.eval({"pause_id": one["id"]}, "first") == "'one'"
     while int(bench.eval({"pause_id": one["id"]}, "counts['free']")) < before + 3:
         pass
-    told = bench.agent.call("threads_list")["threads"]
-    states = {each["name"]: (each["state"], each["paused"], each["is_ours"]) for each in told}
+    reported = bench.agent.call("threads_list")["threads"]
+    states = {each["name"]: (each["state"], each["paused"], each["is_ours"]) for each in reported}
     assert states == {
         "MainThread": ("running", None, False),
         "one": ("paused", one["id"], False),
@@ -268,11 +268,11 @@ def test_threads_of_several_workers(bench: Bench, workers: int) -> None:
     bench.breakpoint("test_it.meet")
     bench.test(MANY.format(workers=workers), workers=workers, wait=False)
     paused = bench.until_paused(workers)
-    told = bench.agent.call("threads_list", max_chars=100_000)["threads"]
-    stopped = {each["worker"]: each["paused"] for each in told if each["state"] == "paused"}
+    reported = bench.agent.call("threads_list", max_chars=100_000)["threads"]
+    stopped = {each["worker"]: each["paused"] for each in reported if each["state"] == "paused"}
     assert stopped == {pause["worker"]: pause["id"] for pause in paused}
     assert len(stopped) == workers
-    ours = [each["worker"] for each in told if each["is_ours"]]
+    ours = [each["worker"] for each in reported if each["is_ours"]]
     assert sorted(ours) == sorted([*stopped, "main"])
     for pause in paused:
         where = {"thread_id": pause["thread"]["id"], "worker": pause["worker"]}

@@ -10,7 +10,7 @@ import pytest
 from tests.together.driver import only_stop
 from tests.together.workbench import Bench, workbench
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.long(55)]
 
 
 def go_on_later(bench: Bench, reply: dict[str, Any], seconds: float) -> tuple[dict[str, Any], int]:

@@ -26,7 +26,7 @@ STORY = """
 FILE = "test_it.py"
 
 
-def told_by(bench: Bench, **options: Any) -> list[dict[str, Any]]:
+def reported_by(bench: Bench, **options: Any) -> list[dict[str, Any]]:
     """All events, page by page."""
     return list(timeline(bench.agent.call, **options))
 
@@ -36,19 +36,19 @@ def types_of(events: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.fixture
-def told(bench: Bench) -> tuple[Bench, str, list[dict[str, Any]]]:
+def reported(bench: Bench) -> tuple[Bench, str, list[dict[str, Any]]]:
     """A run that paused once and went on to its end: its id and its events."""
     reply = bench.test(STORY)
     end = bench.go_on(only_stop(reply))
     assert end["state"] == "finished"
-    return bench, reply["run_id"], told_by(bench, run_id=reply["run_id"])
+    return bench, reply["run_id"], reported_by(bench, run_id=reply["run_id"])
 
 
-def test_a_run_is_told_from_start_to_end_in_order(
-    told: tuple[Bench, str, list[dict[str, Any]]],
+def test_a_run_is_distinguished_from_start_to_end_in_order(
+    reported: tuple[Bench, str, list[dict[str, Any]]],
 ) -> None:
     """Numbers rise; what happened later comes later; every event has the common keys."""
-    _, run_id, events = told
+    _, run_id, events = reported
     seqs = [event["seq"] for event in events]
     assert seqs == sorted(set(seqs))
     keys = {"seq", "ts", "type", "run_id", "worker", "nodeid", "thread"}
@@ -69,19 +69,20 @@ def test_a_run_is_told_from_start_to_end_in_order(
     assert stamps == sorted(stamps)
 
 
-def test_filters_and_pages(told: tuple[Bench, str, list[dict[str, Any]]]) -> None:
+@pytest.mark.full
+def test_filters_and_pages(reported: tuple[Bench, str, list[dict[str, Any]]]) -> None:
     """`types`, `nodeid`, both; pages by `limit`, and by a reply that is too long."""
-    bench, run_id, events = told
+    bench, run_id, events = reported
     wanted = ["failure", "stop"]
-    assert told_by(bench, run_id=run_id, types=wanted) == [
+    assert reported_by(bench, run_id=run_id, types=wanted) == [
         event for event in events if event["type"] in wanted
     ]
-    good = told_by(bench, run_id=run_id, nodeid=f"{FILE}::test_good")
+    good = reported_by(bench, run_id=run_id, nodeid=f"{FILE}::test_good")
     assert types_of(good) == ["test_started", "test_outcome"]
-    both = told_by(bench, run_id=run_id, nodeid=f"{FILE}::test_good", types=wanted)
+    both = reported_by(bench, run_id=run_id, nodeid=f"{FILE}::test_good", types=wanted)
     assert both == []
-    assert told_by(bench, run_id=run_id, limit=3) == events
-    assert told_by(bench, run_id=run_id, max_chars=700) == events
+    assert reported_by(bench, run_id=run_id, limit=3) == events
+    assert reported_by(bench, run_id=run_id, max_chars=700) == events
     cut = bench.agent.call("timeline_get", run_id=run_id, max_chars=700)
     assert cut["truncated"] is True
     assert cut["next_after"] == cut["events"][-1]["seq"]
@@ -114,10 +115,10 @@ def test_a_call_ends_in_the_log_after_its_pause_did(bench: Bench) -> None:
         reply = bench.go_on(stop, **way)
         if number < 7:
             stop = only_stop(reply)
-    events = told_by(bench, run_id=run_id, types=["stop", "resumed", "call"])
-    told = [(each["type"], each.get("status")) for each in events]
+    events = reported_by(bench, run_id=run_id, types=["stop", "resumed", "call"])
+    reported = [(each["type"], each.get("status")) for each in events]
     endings = ["success", "exception", "success", "success"] * 2
-    assert [each for each in told if each != ("call", "running")] == [
+    assert [each for each in reported if each != ("call", "running")] == [
         event
         for status in endings
         for event in (("stop", None), ("resumed", None), ("call", status))
@@ -152,13 +153,13 @@ def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
         bench.write(test_it=text)
         bench.agent.call("tracepoint_set", file="test_it.py", line=7, log_message="{n}")
         stop = bench.stop_of(text)
-        told = bench.agent.call("timeline_get", types=["stop"], run_id=stop["run_id"])
-        assert len(told["events"]) == 1
-        calls, hits = (told_by(bench, types=[each]) for each in ("call", "hit"))
-        assert told["dropped"] == 6000 - len(calls) - len(hits) > 0
+        reported = bench.agent.call("timeline_get", types=["stop"], run_id=stop["run_id"])
+        assert len(reported["events"]) == 1
+        calls, hits = (reported_by(bench, types=[each]) for each in ("call", "hit"))
+        assert reported["dropped"] == 6000 - len(calls) - len(hits) > 0
         records = bench.agent.call("breakpoint_get_call_records")
         assert (records["total_count"], records["dropped"]) == (3000, 3000 - len(calls))
-        assert bench.agent.call("debug_state")["counts"]["dropped"] == told["dropped"]
+        assert bench.agent.call("debug_state")["counts"]["dropped"] == reported["dropped"]
         hidden = {"dropped", "lost", "defined_in"}
         assert all(hidden.isdisjoint(event) for event in (*calls, *hits))
 
@@ -177,7 +178,7 @@ def any_bench(
 
 
 @pytest.mark.full
-def test_a_run_that_was_not_waited_for_tells_each_stop_once(any_bench: Bench) -> None:
+def test_a_run_that_was_not_waited_for_reports_each_stop_once(any_bench: Bench) -> None:
     """`test_run` with `wait: false`, then `breakpoint_wait` until there is nothing more."""
     bench = any_bench
     bench.write(test_it=STORY)
@@ -186,31 +187,35 @@ def test_a_run_that_was_not_waited_for_tells_each_stop_once(any_bench: Bench) ->
     started = bench.run([FILE], wait=False)
     assert started["state"] == "running"
     reasons = []
-    while (told := bench.agent.call("breakpoint_wait"))["hit"]:
-        assert told["seq"] > before
-        before = told["seq"]
-        assert ("autopsy" in told) == (told["reason"] == "test_failure")
-        reasons.append((told["reason"], told["nodeid"]))
+    while (reported := bench.agent.call("breakpoint_wait"))["hit"]:
+        assert reported["seq"] > before
+        before = reported["seq"]
+        assert ("autopsy" in reported) == (reported["reason"] == "test_failure")
+        reasons.append((reported["reason"], reported["nodeid"]))
         assert bench.agent.call("breakpoint_wait", timeout_ms=1)["reason"] == "paused"
-        bench.agent.call("breakpoint_continue", pause_id=told["pause_id"])
-    assert (told["reason"], told["state"], told["timeout"]) == ("finished", "finished", False)
+        bench.agent.call("breakpoint_continue", pause_id=reported["pause_id"])
+    assert (reported["reason"], reported["state"], reported["timeout"]) == (
+        "finished",
+        "finished",
+        False,
+    )
     assert reasons == [
         ("breakpoint", f"{FILE}::test_good"),
         ("breakpoint", f"{FILE}::test_bad"),
         ("test_failure", f"{FILE}::test_bad"),
     ]
-    stops = told_by(bench, run_id=started["run_id"], types=["stop"])
+    stops = reported_by(bench, run_id=started["run_id"], types=["stop"])
     assert len(stops) == 3
     bench.clear()
 
 
 @pytest.mark.full
-def test_a_stop_that_another_reply_told_is_no_news(bench: Bench) -> None:
+def test_a_stop_that_another_reply_reported_is_no_news(bench: Bench) -> None:
     """A stop counts as delivered by any reply that contains it."""
     stop = bench.stop_of(STORY)
-    told = bench.agent.call("breakpoint_wait")
-    assert (told["hit"], told["reason"]) == (False, "paused")
-    assert "pending" not in told
+    reported = bench.agent.call("breakpoint_wait")
+    assert (reported["hit"], reported["reason"]) == (False, "paused")
+    assert "pending" not in reported
     again = bench.agent.call("breakpoint_wait", after=stop["seq"] - 1)
     assert (again["pause_id"], again["seq"]) == (stop["pause_id"], stop["seq"])
 
@@ -228,9 +233,9 @@ def test_a_wait_that_times_out_says_what_goes_on(bench: Bench) -> None:
     )
     bench.run([FILE], wait=False)
     bench.until("running")
-    told = bench.agent.call("breakpoint_wait", timeout_ms=30)
-    assert (told["hit"], told["reason"], told["timeout"]) == (False, "timeout", True)
-    assert told["state"] == "running"
-    assert any("test_stop" in each for each in told["next"])
+    reported = bench.agent.call("breakpoint_wait", timeout_ms=30)
+    assert (reported["hit"], reported["reason"], reported["timeout"]) == (False, "timeout", True)
+    assert reported["state"] == "running"
+    assert any("test_stop" in each for each in reported["next"])
     (bench.root / "go").touch()
     assert bench.agent.call("breakpoint_wait")["reason"] == "finished"

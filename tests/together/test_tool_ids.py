@@ -177,6 +177,9 @@ WATCHED = {
     "both": ("--cideldill-trace=till.py:5=price {price}", "--cideldill-record-calls=till.*"),
 }
 
+IN_FULL = (0, 1, 4)
+"""The id of debuggers, that of coverage, and one without a name; the others are for the soak."""
+
 OF_ANY = tuple(name for name, text in CLAIMS.items() if "@ANY" in text)
 """These go through all ids in one run."""
 
@@ -190,10 +193,16 @@ def cases(kinds: Iterable[str], strongest: str, fast: tuple[str, ...]) -> list[A
         pytest.param(
             *case,
             id="-".join(map(str, case)),
-            marks=() if case in [(claim, 4, strongest) for claim in fast] else pytest.mark.full,
+            marks=_tier_of(case, [(claim, 4, strongest) for claim in fast]),
         )
         for case in each
     ]
+
+
+def _tier_of(case: tuple[str, int, str], fast: list[tuple[str, int, str]]) -> Any:
+    if case in fast:
+        return ()
+    return pytest.mark.full if case[1] in IN_FULL else pytest.mark.soak
 
 
 def files(claim: str, tool: int) -> dict[str, str]:
@@ -276,6 +285,7 @@ BREAKPOINTS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
 BREAKPOINTS["all"] = tuple(each[0] for each in BREAKPOINTS.values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("claim", "tool", "kind"), cases(BREAKPOINTS, "all", ("in a test",)))
 def test_breakpoints_stop_after_a_program_claimed_an_id(
     bench: Bench, claim: str, tool: int, kind: str
@@ -298,10 +308,10 @@ def test_breakpoints_stop_after_a_program_claimed_an_id(
     is_lost = claim == "all of them for good"
     after = [phase for test, phase in stops if test == "test_after"]
     assert after == [each for each in expected if each == "before" or not is_lost]
-    told = [each["message"] for each in bench.events("warning") if "tool id" in each["message"]]
+    reported = [each["message"] for each in bench.events("warning") if "tool id" in each["message"]]
     if claim in ALL:
-        assert len(told) == 1
-        assert "5 (" in told[0] or "tool id 5" in told[0]
-        assert "fewer tools" in told[0]
+        assert len(reported) == 1
+        assert "5 (" in reported[0] or "tool id 5" in reported[0]
+        assert "fewer tools" in reported[0]
     else:
-        assert told == []
+        assert reported == []

@@ -133,8 +133,8 @@ def test_a_session_from_the_handshake_to_the_verdict(make_project: MakeProject) 
         assert (listed["breakpoints"], listed["behaviors"]) == (["price"], {"price": "yield"})
         stop = only_stop(end.call("test_run"))
         pause = {"pause_id": stop["pause_id"]}
-        told = end.call("breakpoint_repl_eval", **pause, expression="each * 100")
-        assert told["output"] == "300"
+        reported = end.call("breakpoint_repl_eval", **pause, expression="each * 100")
+        assert reported["output"] == "300"
         (content,) = end.request("resources/read", {"uri": "breakpoint://status"})["contents"]
         status = json.loads(content["text"])
         assert (status["breakpoints"], status["paused"], status["state"]) == (1, 1, "paused")

@@ -84,6 +84,7 @@ def everyone_sees(desk: Desk, ways: Ways) -> list[str]:
     return list(alike)
 
 
+@pytest.mark.full
 def test_every_client_sees_what_any_other_one_changed(fresh: Desk, ways: Ways) -> None:
     """Over every pair of transports, both ways."""
     fresh.end.call("breakpoint_add", function_name="test_it.price")
@@ -147,7 +148,7 @@ def test_two_clients_of_one_kind_see_the_same_and_one_of_them_wins(fresh: Desk) 
 
 
 @pytest.mark.full
-def test_each_client_is_told_of_a_stop_once(fresh: Desk, ways: Ways) -> None:
+def test_each_client_is_notified_of_a_stop_once(fresh: Desk, ways: Ways) -> None:
     """A client is a connection or a session; stateless ones share a cursor."""
     (stop,) = fresh.end.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
     for agent in ways.values():
@@ -158,8 +159,8 @@ def test_each_client_is_told_of_a_stop_once(fresh: Desk, ways: Ways) -> None:
     with over_http(fresh.place, "legacy") as session, over_http(fresh.place) as stateless:
         assert session.call("breakpoint_wait")["pause_id"] == stop["id"]
         assert stateless.call("breakpoint_wait")["reason"] == "paused"
-        told = stateless.call("breakpoint_wait", after=0)
-        assert told["pause_id"] == stop["id"]
+        reported = stateless.call("breakpoint_wait", after=0)
+        assert reported["pause_id"] == stop["id"]
 
 
 def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
@@ -174,18 +175,18 @@ def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
         (stop,) = agent.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
         agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)
         for way in ("session", "sse"):
-            told = watching[way].told
-            wait_until(lambda told=told: len(told) == 2, f"both are pushed: {way}")  # type: ignore[misc]
-            assert [method for method, _ in told] == [PAUSED, RESUMED]
-            assert {params["pause_id"] for _, params in told} == {stop["id"]}
-    assert watching["stateless"].told == []
+            reported = watching[way].reported
+            wait_until(lambda reported=reported: len(reported) == 2, f"both are pushed: {way}")  # type: ignore[misc]
+            assert [method for method, _ in reported] == [PAUSED, RESUMED]
+            assert {params["pause_id"] for _, params in reported} == {stop["id"]}
+    assert watching["stateless"].reported == []
 
     def over_stdio() -> list[tuple[str, dict[str, Any]]]:
         fresh.end.call("debug_state")
         return pushed(fresh.end.written)[before:]
 
     wait_until(lambda: len(over_stdio()) >= 2, "both are pushed over stdio")
-    assert over_stdio() == watching["sse"].told == watching["session"].told
+    assert over_stdio() == watching["sse"].reported == watching["session"].reported
 
 
 @pytest.mark.full
@@ -193,7 +194,7 @@ def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
 @pytest.mark.parametrize(
     ("connect", "mode"), [(over_http, "legacy"), (over_http, "auto"), (over_sse, "legacy")]
 )
-def test_whoever_subscribed_hears_what_any_client_changed(
+def test_a_subscriber_hears_what_any_client_changed(
     fresh: Desk, connect: Callable[..., Any], mode: str
 ) -> None:
     """The handshake's way, and `subscriptions/listen`."""

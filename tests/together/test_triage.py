@@ -54,8 +54,8 @@ def test_the_calls_that_it_names_prove_the_cause(bench: Bench) -> None:
     assert called(bench, text, "breakpoint_add")["functions"] == ["shop.rate"]
     (stop,) = called(bench, text, "test_run")["stops"]
     assert stop["phase"] == "before"
-    told = called(bench, text, "breakpoint_continue", pause_id=stop["pause_id"], fake_result=50)
-    assert (told["state"], told["outcomes"]) == ("finished", {"passed": 1, "failed": 0})
+    reported = called(bench, text, "breakpoint_continue", pause_id=stop["pause_id"], fake_result=50)
+    assert (reported["state"], reported["outcomes"]) == ("finished", {"passed": 1, "failed": 0})
     assert called(bench, text, "breakpoint_remove")["success"] is True
     forced = bench.agent.prompt("triage-failing-test")
     assert f"- in {stop['run_id']} it passed when a client changed " in forced

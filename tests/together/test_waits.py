@@ -98,7 +98,7 @@ def client(make_project: MakeProject) -> Iterator[Client]:
         yield Client(end, project)
 
 
-def test_any_number_of_waits_with_filters_are_told_what_they_ask_for(client: Client) -> None:
+def test_any_number_of_waits_with_filters_are_sent_what_they_ask_for(client: Client) -> None:
     """Each filter its own, with `after` all the same; who can't be told any more hears why."""
     traced = tracepoint(client.end, line_of(STEPS, "told"), "here")["id"]
     first, second = client.breakpoint("first"), client.breakpoint("second")
@@ -138,7 +138,7 @@ def test_a_cancelled_wait_ends_at_once_and_takes_no_stop_along(client: Client) -
     assert client.end.call("debug_state")["paused"] == [stop["pause_id"]]
 
 
-def test_a_wait_tells_progress_every_five_seconds(client: Client) -> None:
+def test_a_wait_reports_progress_every_five_seconds(client: Client) -> None:
     """To a client that gave a token, and to no other; a stop still ends it."""
     client.breakpoint("first")
     client.end.call("test_run", nodeids=["test_it.py::test_steps"], wait=False)
@@ -147,9 +147,9 @@ def test_a_wait_tells_progress_every_five_seconds(client: Client) -> None:
     waiting = client.wait(token="t", after=0, timeout_ms=60_000)
     while not client.progress:
         client.read()
-    ((told, came),) = client.progress
+    ((reported, came),) = client.progress
     assert 4.5 < came - began < 15
-    assert (told["progressToken"], told["total"]) == ("t", 60)
-    assert told["progress"] == pytest.approx(came - began, abs=2)
+    assert (reported["progressToken"], reported["total"]) == ("t", 60)
+    assert reported["progress"] == pytest.approx(came - began, abs=2)
     client.go()
     assert client.reply(waiting)["hit"] is client.reply(silent)["hit"] is True

@@ -49,7 +49,7 @@ def test_fourth():
 
 
 @pytest.mark.full
-def test_a_file_that_is_edited_while_a_run_is_paused_is_told_as_it_ran(
+def test_a_file_that_is_edited_while_a_run_is_paused_is_shown_as_it_ran(
     make_project: MakeProject,
 ) -> None:
     """The line of the text that was compiled, that text, its operands; and that it was edited."""
@@ -206,7 +206,7 @@ BESIDE = "def total(prices):\n    return {}[len(prices)]\n"
 
 
 @pytest.mark.full
-def test_code_beside_the_rootdir_is_told_of(make_project: MakeProject) -> None:
+def test_code_beside_the_rootdir_is_named(make_project: MakeProject) -> None:
     """The ini file is in `tests`; the server was started one folder above, as were the tests."""
     test = """\
         import sys
@@ -320,7 +320,7 @@ def test_nested():
 
 @pytest.mark.full
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_caches_that_were_moved_with_their_project_tell_no_other_folder(
+def test_caches_that_were_moved_with_their_project_name_no_other_folder(
     make_project: MakeProject, tmp_path: Path, *, is_kept: bool
 ) -> None:
     """pytest up to 9.0.3 keeps the old names in its caches; the folder may be there or not."""

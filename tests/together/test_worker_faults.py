@@ -17,6 +17,7 @@ from tests.together.workbench import Bench, workbench
 
 pytestmark = [
     pytest.mark.full,
+    pytest.mark.long(85),
     pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc"),
 ]
 
@@ -216,7 +217,11 @@ def test_a_worker_never_connects(bench: Bench) -> None:
     assert len(bench.results(limit=100)) == 42
 
 
-@pytest.mark.parametrize("args", [[], ["-x"]], ids=["to the end", "to the first failure"])
+@pytest.mark.parametrize(
+    "args",
+    [[], pytest.param(["-x"], marks=pytest.mark.soak)],
+    ids=["to the end", "to the first failure"],
+)
 def test_far_too_many_hits_hold_up_no_worker(tmp_path: Path, args: list[str]) -> None:
     """Those that outcomes would wait for too long are dropped and counted; xdist kills nobody.
 

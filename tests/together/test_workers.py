@@ -11,6 +11,8 @@ import pytest
 from tests.together.driver import only_stop
 from tests.together.workbench import Bench
 
+pytestmark = pytest.mark.long(85)
+
 full = pytest.mark.full
 
 MIXED = """
@@ -102,7 +104,7 @@ def test_a_function_breakpoint_is_set_in_every_worker(bench: Bench) -> None:
 
 
 @full
-def test_unknown_node_ids_are_told_and_the_others_are_spread(bench: Bench) -> None:
+def test_unknown_node_ids_are_reported_and_the_others_are_spread(bench: Bench) -> None:
     bench.write(test_it=MIXED)
     reply = bench.run(["test_it.py::test_good", "test_it.py::test_nowhere", "no.py"], workers=2)
     assert reply["missing"] == ["test_it.py::test_nowhere", "no.py"]
@@ -110,7 +112,7 @@ def test_unknown_node_ids_are_told_and_the_others_are_spread(bench: Bench) -> No
 
 
 @full
-def test_a_worker_that_crashes_is_told_and_the_run_goes_on(bench: Bench) -> None:
+def test_a_worker_that_crashes_is_reported_and_the_run_goes_on(bench: Bench) -> None:
     """Xdist reports the crash as a failed test and starts another."""
     reply = bench.test(
         """
@@ -282,13 +284,13 @@ def test_counts_are_sums_thresholds_are_of_each_process_and_messages_of_the_run(
     )
     assert {bench.listed(id)["hit_count"] for id in (third, every)} == {20}
     events = bench.events(limit=500)
-    told = [event for event in events if event["type"] == "hit"]
-    assert sum(hit["breakpoint_id"] == most for hit in told) == 5
+    reported = [event for event in events if event["type"] == "hit"]
+    assert sum(hit["breakpoint_id"] == most for hit in reported) == 5
     assert bench.listed(most)["notificationsSent"] == 5
     for worker, count in tests.items():
         counts = [
             hit["hit_count"]
-            for hit in told
+            for hit in reported
             if (hit["breakpoint_id"], hit["worker"]) == (every, worker)
         ]
         assert counts == list(range(2, count + 1, 2))

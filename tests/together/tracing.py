@@ -17,9 +17,9 @@ def line_of(text: str, mark: str) -> int:
 def tracepoint(end: FrontEnd, line: int, message: str, **options: Any) -> dict[str, Any]:
     """What `tracepoint_set` tells of a new one, in `test_it.py` unless it is another file."""
     place = {"file": "test_it.py", "line": line, "log_message": message}
-    told = end.call("tracepoint_set", **place | options)["tracepoint"]
-    assert isinstance(told, dict)
-    return told
+    reported = end.call("tracepoint_set", **place | options)["tracepoint"]
+    assert isinstance(reported, dict)
+    return reported
 
 
 def until_pushed(end: FrontEnd, count: int | None = None) -> list[dict[str, Any]]:
@@ -34,11 +34,11 @@ def until_pushed(end: FrontEnd, count: int | None = None) -> list[dict[str, Any]
         return len(end.pushed) >= wanted
 
     wait_until(have_come, f"{wanted} pushes")
-    told = [params for params, _ in end.pushed]
-    assert len(told) == wanted
+    reported = [params for params, _ in end.pushed]
+    assert len(reported) == wanted
     if count is None:
-        assert [params["seq"] for params in told] == _seqs(end)
-    return told
+        assert [params["seq"] for params in reported] == _seqs(end)
+    return reported
 
 
 def _seqs(end: FrontEnd) -> list[int]:
@@ -49,4 +49,4 @@ def _seqs(end: FrontEnd) -> list[int]:
 
 def messages(end: FrontEnd, id: str) -> list[str]:
     """What was pushed of a tracepoint, in the order of the wire."""
-    return [told["logMessage"] for told, _ in end.pushed if told["breakpointId"] == id]
+    return [reported["logMessage"] for reported, _ in end.pushed if reported["breakpointId"] == id]

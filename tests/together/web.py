@@ -122,8 +122,8 @@ class Place:
         with contextlib.closing(connection):
             connection.request(method, path, body, self.headers if headers is None else headers)
             response = connection.getresponse()
-            told = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, told, response.read())
+            reported = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, reported, response.read())
 
     def post(
         self, message: Any, path: str = "/mcp", headers: Mapping[str, str] | None = None
@@ -199,12 +199,12 @@ class Place:
 def place_of(end: FrontEnd) -> Place:
     """What the file in the private directory tells, as soon as it is there."""
 
-    def told() -> list[Path]:
+    def reported() -> list[Path]:
         # The newline comes last.
         return [path for path in end.directory.glob("*/http") if path.read_bytes()[-1:] == b"\n"]
 
-    wait_until(lambda: bool(told()), "the address is told")
-    (path,) = told()
+    wait_until(lambda: bool(reported()), "the address is told")
+    (path,) = reported()
     _, url, _, token = path.read_text(encoding="ascii").split()
     return Place(url, token)
 

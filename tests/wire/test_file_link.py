@@ -17,12 +17,12 @@ from tests.process.parts import system_with
 from tests.wire.linked import DEADLINE_S, FileLinked, needs_proc, system_threads
 
 
-def test_what_is_told_of_a_recorded_run_is_written_at_once(filed: FileLinked) -> None:
+def test_what_is_reported_of_a_recorded_run_is_written_at_once(filed: FileLinked) -> None:
     """Nothing is lost with the process."""
     for event in [Warned("first"), Warned("second")]:
         filed.link.send(event)
         assert filed.receive(1) == [event]
-    filed.link.send(Batch([(row_told, 1.5, "t::x")], {}, {}))
+    filed.link.send(Batch([(row_reported, 1.5, "t::x")], {}, {}))
     (line,) = map(Line.decoded, filed.lines(1))
     values = {"nodeid": "t::x", "thread": 1, "message": "", "values": {}}
     assert (line.n, line.type, line.values) == (3, "log", values)
@@ -36,12 +36,12 @@ def test_a_run_that_is_only_recorded_has_no_thread_of_ours(filed: FileLinked) ->
     assert system_threads() == before
 
 
-def row_told(row: Row) -> dict[str, Any]:
-    told = {"thread": 1, "message": "", "values": {}}
-    return {"type": "log", "ts": row[1], "nodeid": row[2], **told}
+def row_reported(row: Row) -> dict[str, Any]:
+    reported = {"thread": 1, "message": "", "values": {}}
+    return {"type": "log", "ts": row[1], "nodeid": row[2], **reported}
 
 
-def test_what_a_finalizer_tells_while_something_is_written_comes_behind_it(
+def test_what_a_finalizer_reports_while_something_is_written_comes_behind_it(
     filed: FileLinked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may run anywhere, on the thread that is writing."""
@@ -90,7 +90,7 @@ def test_a_bug_of_ours_ends_the_record_and_not_the_test(
     assert filed.link.flush(DEADLINE_S) is False
 
 
-def test_what_is_told_while_the_link_is_closed_is_not_written_to_another_file(
+def test_what_is_reported_while_the_link_is_closed_is_not_written_to_another_file(
     filed: FileLinked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread that goes on behind the end of a run; its file's number may be another's by then."""

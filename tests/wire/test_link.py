@@ -362,13 +362,13 @@ def lost_once(linked: Linked) -> None:
     assert linked.losses.empty()
 
 
-def test_a_peer_that_hangs_up_is_told_once(linked: Linked) -> None:
+def test_a_peer_that_hangs_up_is_reported_once(linked: Linked) -> None:
     """Guarantee of `ThreadedLink`: `on_lost` is called once."""
     linked.socket.close()
     lost_once(linked)
 
 
-def test_a_peer_that_is_reset_while_events_are_queued_is_told_once(linked: Linked) -> None:
+def test_a_peer_that_is_reset_while_events_are_queued_is_reported_once(linked: Linked) -> None:
     """The failure shows while sending instead of while receiving."""
     for event in warnings(3000, "x" * 1000):
         linked.link.send(event)
@@ -417,9 +417,9 @@ def test_both_ends_may_hang_up_at_the_same_time() -> None:
         closing = threading.Thread(target=linked.socket.close)
         closing.start()
         linked.link.close(DEADLINE_S)
-        told = linked.losses.qsize()
+        reported = linked.losses.qsize()
         closing.join(DEADLINE_S)
-        assert linked.losses.qsize() == told <= 1
+        assert linked.losses.qsize() == reported <= 1
 
 
 # --- the thread ---------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class Recording:
     def add(self, count: int, function: str = "shop.total") -> None:
         """Record calls of a function, numbered by their start."""
         for number in range(count):
-            self.log.add((told, float(number), 0.5, function, "t::x", 1, "(1)", "2", None))
+            self.log.add((reported, float(number), 0.5, function, "t::x", 1, "(1)", "2", None))
 
     def frames(self, until: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
         """The frames that arrive, as plain data, until there are enough."""
@@ -55,7 +55,7 @@ class Recording:
         return frames
 
 
-def told(row: tuple[Any, ...]) -> dict[str, Any]:
+def reported(row: tuple[Any, ...]) -> dict[str, Any]:
     return {"type": "call", "ts": row[1], "function": row[3]}
 
 
@@ -86,7 +86,7 @@ def test_rows_are_taken_at_any_depth_of_the_stack() -> None:
         raise AssertionError
 
     with Recording() as recording:
-        row = (told, 0.0, 0.5, "shop.total", "t::x", 1, "(1)", "2", None)
+        row = (reported, 0.0, 0.5, "shop.total", "t::x", 1, "(1)", "2", None)
         added: list[object] = []
         most = deepest(lambda: added.append(row))
         for missing in range(30):
@@ -112,7 +112,7 @@ def test_a_nudge_without_rows_sends_nothing() -> None:
         assert recording.linked.receive(1) == [Warned("next")]
 
 
-def test_what_was_recorded_before_a_stop_is_told_before_it() -> None:
+def test_what_was_recorded_before_a_stop_is_reported_before_it() -> None:
     """Whatever the I/O thread was doing: the order is exact per process."""
     with Recording() as recording:
         for round in range(50):
@@ -125,18 +125,18 @@ def test_what_was_recorded_before_a_stop_is_told_before_it() -> None:
             assert [call["ts"] for call in mine] == list(map(float, range(7)))
 
 
-def test_what_was_recorded_after_an_event_is_told_after_it() -> None:
+def test_what_was_recorded_after_an_event_is_reported_after_it() -> None:
     """However long the I/O thread takes to come to it: the hits of a test follow its start."""
     with Recording() as recording:
         for round in range(3):
             recording.linked.link.send(Warned(str(round)))
             recording.add(5, f"f{round}")
         frames = recording.frames(lambda got: len(calls_in(got)) == 15)
-        told = [each.get("message") or each["rows"][0]["function"] for each in frames]
-        assert told == ["0", "f0", "1", "f1", "2", "f2"]
+        reported = [each.get("message") or each["rows"][0]["function"] for each in frames]
+        assert reported == ["0", "f0", "1", "f1", "2", "f2"]
 
 
-def test_an_event_whose_mark_was_dropped_is_told_all_the_same(
+def test_an_event_whose_mark_was_dropped_is_reported_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the rows before it; those behind it still follow."""
@@ -146,7 +146,7 @@ def test_an_event_whose_mark_was_dropped_is_told_all_the_same(
     for item, rows in ((first, 2), (second, 4)):
         log.mark(item)
         for number in range(rows):
-            log.add((told, float(number), 0.5, "shop.total", "t::x", 1, "(1)", "2", None))
+            log.add((reported, float(number), 0.5, "shop.total", "t::x", 1, "(1)", "2", None))
     assert list(log.take(first)) == []
     assert list(log.take(second)) == []
     (warned, recorded) = log.take()
@@ -171,7 +171,7 @@ def test_a_stop_does_not_wait_long_for_what_was_recorded_before_it(
         def slow(row: tuple[Any, ...]) -> dict[str, Any]:
             if row[1] >= 0.0:
                 threading.Event().wait(0.002)
-            return told((*row, *[None] * 9))
+            return reported((*row, *[None] * 9))
 
         total = 30 * MAX_BATCH
         for number in range(total):
@@ -243,7 +243,7 @@ def test_rows_that_are_dropped_are_counted_by_the_next_one(
     calls: list[dict[str, Any]] = []
     for count in (6, 3, 5):
         for number in range(count):
-            log.add((told, float(number), 0.5, "shop.total", "t::x", 1, "(1)", "2", None))
+            log.add((reported, float(number), 0.5, "shop.total", "t::x", 1, "(1)", "2", None))
         events = list(log.take(log))
         rows = [event.rows for event in events if isinstance(event, Recorded)]
         calls += [call for batch in rows for call in batch]
@@ -253,7 +253,9 @@ def test_rows_that_are_dropped_are_counted_by_the_next_one(
     assert list(log.take(log)) == []
 
 
-def test_every_row_is_told_or_counted_whoever_drops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_is_reported_or_counted_wherever_it_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Threads drop and append while the link takes: nothing is lost in between or counted twice."""
     monkeypatch.setattr(log_module, "MAX_WAITING", 3)
     with Recording() as recording:
@@ -315,7 +317,7 @@ def test_a_flush_waits_for_what_was_there_and_not_for_what_comes() -> None:
             reader.join(DEADLINE_S)
 
 
-def test_stops_behind_dropped_rows_are_all_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stops_behind_dropped_rows_are_all_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stops and outcomes are never dropped."""
     monkeypatch.setattr(log_module, "MAX_WAITING", 3)
     with Recording() as recording:

@@ -153,6 +153,7 @@ def test_events_queued_before_a_fork_leave_once_and_in_order() -> None:
     )
 
 
+@pytest.mark.full
 def test_events_of_other_threads_survive_forks() -> None:
     """They send while the I/O thread stops, is gone and comes back. Their threads warn anyway."""
     run(
@@ -180,6 +181,7 @@ def test_events_of_other_threads_survive_forks() -> None:
     )
 
 
+@pytest.mark.full
 def test_a_parked_thread_can_be_reached_after_another_thread_s_fork() -> None:
     """Nobody sends an event then: without `is_awaited` its commands would wait for one."""
     run(
@@ -194,6 +196,7 @@ def test_a_parked_thread_can_be_reached_after_another_thread_s_fork() -> None:
     )
 
 
+@pytest.mark.full
 def test_a_thread_that_is_busy_does_not_hold_up_a_fork() -> None:
     """The wait for it is bounded; it goes on afterwards as if nothing had happened."""
     run(
@@ -215,6 +218,7 @@ def test_a_thread_that_is_busy_does_not_hold_up_a_fork() -> None:
     )
 
 
+@pytest.mark.full
 def test_a_fork_after_close_or_a_loss_is_an_ordinary_fork() -> None:
     """The hooks stay registered for the life of the process."""
     run(

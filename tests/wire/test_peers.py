@@ -52,7 +52,7 @@ def test_a_socket_in_a_folder_of_our_own_is_dialed(listening: Invitation) -> Non
     connect(listening).close()
 
 
-def test_no_token_is_told_where_others_may_write(listening: Invitation) -> None:
+def test_no_token_is_written_where_others_may_write(listening: Invitation) -> None:
     assert listening.directory is not None
     for mode in (0o777, 0o702, 0o720):
         os.chmod(listening.directory, mode)
@@ -60,14 +60,14 @@ def test_no_token_is_told_where_others_may_write(listening: Invitation) -> None:
             connect(listening)
 
 
-def test_no_token_is_told_through_a_link(listening: Invitation, tmp_path: Path) -> None:
+def test_no_token_is_written_through_a_link(listening: Invitation, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("private")
     with pytest.raises(PermissionError, match="is not the private folder of this user"):
         connect(replace(listening, address=str(tmp_path / "link" / "hub")))
 
 
 @needs_root
-def test_no_token_is_told_in_a_folder_of_another_user(listening: Invitation) -> None:
+def test_no_token_is_written_in_a_folder_of_another_user(listening: Invitation) -> None:
     assert listening.directory is not None
     os.chown(listening.directory, STRANGER, -1)
     with pytest.raises(PermissionError, match="is not the private folder of this user"):

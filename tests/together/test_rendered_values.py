@@ -88,7 +88,7 @@ LONG = "\n".join(
 
 
 @pytest.mark.full
-def test_texts_of_exceptions_and_values_are_those_that_python_tells(tmp_path: Path) -> None:
+def test_texts_of_exceptions_and_values_are_those_that_python_shows(tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "preparing.py").write_text(PLUGIN, encoding="utf-8")
     env = {"PYTHONPATH": str(tmp_path / "plugins")}
@@ -98,24 +98,26 @@ def test_texts_of_exceptions_and_values_are_those_that_python_tells(tmp_path: Pa
         assert bench.run(pause_on="never")["outcomes"]["failed"] == 10
         explain = bench.agent.call
         for name in ("rename", "key", "decode", "syntax", "process", "group"):
-            told = explain("exception_get_context", nodeid=f"test_it.py::test_cause[{name}]")
-            assert told["innerExceptions"][0]["message"] == told["exception"]["message"]
-        told = explain("exception_get_context", nodeid="test_it.py::test_own")
-        assert told["innerExceptions"][0]["message"].startswith("7 (its text is made by its")
+            reported = explain("exception_get_context", nodeid=f"test_it.py::test_cause[{name}]")
+            assert reported["innerExceptions"][0]["message"] == reported["exception"]["message"]
+        reported = explain("exception_get_context", nodeid="test_it.py::test_own")
+        assert reported["innerExceptions"][0]["message"].startswith("7 (its text is made by its")
 
-        told = explain("exception_get_context", nodeid="test_it.py::test_order")
-        fixtures = {each["name"] for each in told["fixtures"]}
+        reported = explain("exception_get_context", nodeid="test_it.py::test_order")
+        fixtures = {each["name"] for each in reported["fixtures"]}
         assert fixtures == {"_has_a_value", "own", "prepared"}  # nothing that only prepares
-        held = told["assertion"]
+        held = reported["assertion"]
         assert held["left"] == "OrderedDict({'a': 97, 'b': 98, 'c': 99})"
         assert held["right"] == "OrderedDict({'b': 98, 'c': 99, 'a': 97})"
-        local = {each["name"]: each["value"] for each in told["frames"][0]["variables"]["locals"]}
+        local = {
+            each["name"]: each["value"] for each in reported["frames"][0]["variables"]["locals"]
+        }
         assert local["calls"] == "[call.get('a', n=1)]"
 
-        told = explain("exception_get_context", nodeid="test_long.py::test_long")["assertion"]
-        assert (told["left"], told["op"], told["right"]) == ("1", "==", "2")
-        told = explain("exception_get_context", nodeid="test_long.py::test_late")["assertion"]
-        assert "assert False" in told["explanation"]
+        reported = explain("exception_get_context", nodeid="test_long.py::test_long")["assertion"]
+        assert (reported["left"], reported["op"], reported["right"]) == ("1", "==", "2")
+        reported = explain("exception_get_context", nodeid="test_long.py::test_late")["assertion"]
+        assert "assert False" in reported["explanation"]
 
 
 MEMORY = """
@@ -146,8 +148,8 @@ def test_large_blocks_of_memory_are_not_copied(tmp_path: Path) -> None:
         bench.breakpoint("test_it.total")
         stop = only_stop(bench.run())
         for name in ("data", "text"):
-            told = bench.agent.call("variables_get", pause_id=stop["pause_id"], names=[name])
-            cid = told["variables"][0]["cid"]
+            reported = bench.agent.call("variables_get", pause_id=stop["pause_id"], names=[name])
+            cid = reported["variables"][0]["cid"]
             shown = bench.agent.call("breakpoint_inspect_object", cid=cid)
             assert shown["length"] == 300_000_000
         assert bench.eval(stop, "text").startswith("'yyy")
