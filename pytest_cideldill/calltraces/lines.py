@@ -58,6 +58,11 @@ class LineRecorder:
         self.add = rows.add_text
         self.frame_id = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there were more lines than are recorded."""
+        return self._left < 0
+
     def begin(self, frame: FrameType, texts: Texts) -> None:
         """The call begins: its arguments are known."""
         self.frame_id = id(frame)
@@ -91,7 +96,7 @@ class LineRecorder:
 
     def end(self) -> None:
         """Leave the last rows, if there were too many lines."""
-        if self._left < 0:
+        if self.is_full:
             count = self._most - self._left
             shown = f"of {count:,} lines the first {self._most:,} and the last few are recorded"
             self._rows.add(["reached", "lines", shown])

@@ -261,6 +261,8 @@ class CallRecorder:
         """Whether calls of this one are recorded, where the tree is not."""
         if parent is None:
             return False
+        if parent is self._chosen_call and self.chosen is not None and self.chosen.is_full:
+            return False  # their lines come later, out of order
         return parent is self._chosen_call or (self.counts_lines and parent.facts.matches)
 
     def _is_chosen(self, facts: CodeFacts, frame: FrameType) -> bool:
