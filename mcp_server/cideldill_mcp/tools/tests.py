@@ -118,7 +118,7 @@ async def _order(request: Request) -> tuple[RunOrder, str | None]:
 def _wanted(request: Request) -> tuple[list[str] | None, str | None]:
     wanted = request["nodeids"]
     if wanted is not None:
-        wanted = [_relative(nodeid, request.runs.recipe.rootdir) for nodeid in wanted]
+        wanted = [relative(nodeid, request.runs.recipe.rootdir) for nodeid in wanted]
     if not request["last_failed"]:
         return wanted, None
     failed = failed_nodeids(request.runs)
@@ -129,7 +129,7 @@ def _wanted(request: Request) -> tuple[list[str] | None, str | None]:
     return failed, None
 
 
-def _relative(nodeid: str, rootdir: str | None) -> str:
+def relative(nodeid: str, rootdir: str | None) -> str:
     """A node id with its path relative to the rootdir, as pytest writes it.
 
     A path may also be relative to the directory in which the server was started, as on pytest's
@@ -236,7 +236,7 @@ async def results(request: Request) -> Reply:
     if request["outcome"]:
         tests = [test for test in tests if test.outcome == request["outcome"]]
     if request["nodeid"]:
-        name = _relative(request["nodeid"], request.runs.recipe.rootdir)
+        name = relative(request["nodeid"], request.runs.recipe.rootdir)
         tests = [test for test in tests if _is_under(test.nodeid, name)]
         if not tests and not request["outcome"]:
             raise Refusal(
@@ -259,6 +259,8 @@ async def results(request: Request) -> Reply:
 
 async def stop(request: Request) -> Reply:
     """`test_stop`: release the pauses, then end the run, whose fixtures are torn down."""
+    if _is_question(request["run_id"]):
+        return _stop_question(request)
     run: Run = request.runs.get(request["run_id"])
     was_over = run.is_over
     ladder, kill = request.runs.ladder, request["mode"] == "kill"
@@ -268,6 +270,18 @@ async def stop(request: Request) -> Reply:
     if (message := ladder.waits_for(run)) is not None:
         body["message"] = message
     return Reply(body)
+
+
+def _is_question(id: str | None) -> bool:
+    return id is not None and id[:1] == "q" and id[1:].isdecimal()
+
+
+def _stop_question(request: Request) -> Reply:
+    """End the processes of a question, which then replies what it has."""
+    id = request["run_id"]
+    working = request.questions.stop(id, kill=request["mode"] == "kill")
+    status = "already_ended" if working is None else "stopping"
+    return Reply({"status": status, "run_id": id, "released": [], "end": None})
 
 
 def _counting(request: Request) -> ReportProgress:
@@ -357,7 +371,7 @@ TOOLS = (
         "End the run: fixtures are torn down. Again: at once.",
         stop,
         (
-            Param("run_id", "string", "Default: the newest"),
+            Param("run_id", "string", "Or of a question: q1. Default: the newest run"),
             Param("mode", "string", default="interrupt", choices=("interrupt", "kill")),
         ),
         destroys=True,
