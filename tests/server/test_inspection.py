@@ -19,7 +19,7 @@ from cideldill_mcp.breakpoints.inspection import (
     sources_of,
 )
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.tools.tests import relative
+from cideldill_mcp.runs.nodeids import relative
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import AddBreakpoint, Replied
 from pytest_cideldill.sourcecode.names import parse_function_name

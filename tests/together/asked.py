@@ -39,11 +39,15 @@ SCRIPTS = {
     "deaf": "signal.signal(signal.SIGINT, signal.SIG_IGN); begin(); hang()",
     "stubborn": "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     "signal.signal(signal.SIGTERM, signal.SIG_IGN); begin(); hang()",
+    "raises": "begin(); calls(1); write(['unwind', 1, 'KeyError: 1']); end('failed')",
+    "counts": "begin()\nwrite(['code', 1, 'shop.cart', 'total', 'shop/cart.py', 24, 28, "
+    "'function'])\nwrite(['lines', 1, [[25, 1], [28, 3]]]); end()",
     "killed": "begin(); calls(2); os.kill(os.getpid(), signal.SIGKILL)",
     "garbage": "open(request['file'], 'wb').write(b'\\xff[[[\\n[1,2]\\n[[]]\\n{}\\n')\n"
     "begin(); calls(2); end(); open(request['file'], 'ab').write(b'[[\"call\", 3')",
     "silent": "print('no plugin here')",
-    "breaks": "sys.stderr.write('ImportError: no shop\\n'); sys.exit(4)",
+    "breaks": "write(['process', '3.12.1', os.getcwd()])\n"
+    "sys.stderr.write('ImportError: no shop\\n'); sys.exit(4)",
     "leaves": "note(subprocess.Popen([sys.executable, '-c', 'input()'], stdin=-1).pid)\n"
     "begin(); end()",
     "lingers": "begin(); calls(1); end(); hang()",

@@ -90,7 +90,8 @@ def test_a_question_replies_with_its_text_and_leaves_nothing(bench: Bench) -> No
     reply = bench.trace("good")
     assert reply["nodeid"] == "test_it.py::good"
     assert (reply["outcome"], reply["calls"]) == ("passed", 2)
-    assert reply["text"].splitlines()[1:] == ["shop.total  shop.py:1"] * 2
+    assert reply["text"].startswith("test_it.py::good  passed\n")
+    assert "total" in reply["text"]
     assert "truncated" not in reply
     bench.check_clean()
 
@@ -146,7 +147,7 @@ def test_garbage_in_the_file_is_skipped(bench: Bench) -> None:
 
 def test_processes_that_a_test_leaves_are_killed(bench: Bench) -> None:
     assert bench.trace("leaves")["outcome"] == "passed"
-    bench.check_clean()
+    wait_until(bench.is_clean, "what was killed is gone")
 
 
 @pytest.mark.full
@@ -165,7 +166,7 @@ def test_a_process_that_does_not_end_after_its_tests_is_ended(bench: Bench) -> N
         ("uncollected", "not_live", "test_it.py can't be collected: E   NameError: shop"),
         ("refuses", "invalid_parameter", "len is made in C"),
         ("breaks", "not_live", "(exit status 4) before test_it.py::breaks began: ImportError"),
-        ("silent", "not_live", "is pytest-cideldill installed there"),
+        ("silent", "not_live", "is pytest-cideldill installed for it?"),
     ],
 )
 def test_what_can_not_be_answered_is_refused(

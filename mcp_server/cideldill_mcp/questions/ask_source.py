@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
-from dataclasses import dataclass, replace
+import os
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from cideldill_mcp.questions import definitions
-from cideldill_mcp.questions.ask_trace import check_name
-from cideldill_mcp.questions.asker import Asker, Bounds, invalid, noted, notes, reply, see
+from cideldill_mcp.questions.asker import (
+    Asker,
+    Bounds,
+    invalid,
+    noted,
+    notes,
+    reply,
+    see,
+    source_files,
+)
 from cideldill_mcp.questions.definitions import Definition
 from cideldill_mcp.questions.fitting import Answer
-from cideldill_mcp.questions.source import source_answer
+from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.source import find, source_answer
+from cideldill_mcp.questions.spelling import file_from_root, function_from_root, parsed
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.project import Project
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 NAME = "test_source"
@@ -42,15 +53,15 @@ class Source:
             Refusal: `missing_parameter`, `invalid_parameter`.
         """
         if self.function is not None and self.file is None and self.line is None:
-            check_name(self.function)
+            parsed(self.function)
         elif self.function is not None:
             raise invalid("function", self.function, "nothing beside file and line")
         elif self.file is None or self.line is None:
-            missing = "file" if self.line is not None else "line" if self.file else "function"
+            alone = self.file is None and self.line is None
             raise Refusal(
                 ErrorCode.MISSING_PARAMETER,
                 "give function, or file and line",
-                parameter=missing,
+                parameter="function" if alone else "file" if self.file is None else "line",
             )
 
 
@@ -58,72 +69,48 @@ async def source(asker: Asker, asked: Source, bounds: Bounds) -> dict[str, Any]:
     """The reply to the question.
 
     Raises:
-        Refusal: `function_not_found`, `file_not_found`, `invalid_source`; as `asker.see`.
+        Refusal: `function_not_found`, `file_not_found`, `invalid_source`, `invalid_line`; as
+            `asker.see`.
     """
     asked.check()
     bounds.check()
-    nodeid = asked.nodeid
-    with asker.questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
-        found = await asyncio.to_thread(_found, asker, asked)
-        if nodeid is None or (found[:1] and found[0].is_class):
-            lines = [] if nodeid is None else ["only lines of functions are counted: name a method"]
-            answer = await noted(lines, bounds.max_chars, lambda most: _plain(asker, found, most))
-            return reply(question, None, None, answer)
-        function = found[0].name if len(set(map(_key, found))) == 1 else asked.function or ""
+    questions = asker.questions
+    nodeid = None if asked.nodeid is None else questions.nodeid(asked.nodeid)
+    with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
+        files, found = await asyncio.to_thread(_found, asker, asked, questions.rootdir)
+        if nodeid is None or (function := _counted(asked, found)) is None:
+            lines = [] if nodeid is None else ["only lines of functions and classes are counted"]
+            make = partial(_source, files, found)
+            return reply(question, None, None, await noted(lines, bounds.max_chars, make))
         seen = await see(question, TraceRequest("", [nodeid], function=function, counts=True))
-        lines = notes(question, seen, asker)
-        if not seen.test.lines and seen.run.cut is None:
-            found = await asyncio.to_thread(definitions.one, _project(asker), function, found)
-            lines.append(f"{seen.test.nodeid} runs no line of it")
-
-        def make(max_chars: int) -> Answer:
-            if not seen.test.lines and found:
-                answer = _plain(asker, found, max_chars)
-                return replace(answer, fields=answer.fields | {"lines_run": 0})
-            return source_answer(seen.recorded, seen.test, function=function, max_chars=max_chars)
-
-        answer = await noted(lines, bounds.max_chars, make)
+        root = seen.recorded.rootdir
+        if root and os.path.realpath(root) != os.path.realpath(files.rootdir):
+            files, found = await asyncio.to_thread(_found, asker, asked, root)
+        make = partial(_source, files, found, recorded=seen.recorded, test=seen.test)
+        answer = await noted(notes(question, seen, asker), bounds.max_chars, make)
         return reply(question, seen.test.nodeid, seen.test.outcome, answer)
 
 
-def _found(asker: Asker, asked: Source) -> list[Definition]:
-    """What the name or the line means; with a test a name may mean none, or several things."""
-    project = _project(asker)
-    if asked.function is None:
-        assert asked.file is not None
-        assert asked.line is not None
-        return [definitions.at_line(project, asked.file, asked.line)]
-    found = definitions.named(project, asked.function)
-    return definitions.one(project, asked.function, found) if asked.nodeid is None else found
+def _source(files: SourceFiles, found: list[Definition], max_chars: int, **seen: Any) -> Answer:
+    return source_answer(files, found, max_chars=max_chars, **seen)
 
 
-def _project(asker: Asker) -> Project:
-    return Project(asker.questions.rootdir, asker.questions.user_paths)
+def _found(asker: Asker, asked: Source, root: str) -> tuple[SourceFiles, list[Definition]]:
+    """The definitions that are meant, and the sources that they are in."""
+    files, project = source_files(asker, root), asker.questions.project
+    function = asked.function and function_from_root(project, asked.function)
+    file = asked.file and file_from_root(project, asked.file)
+    further = project.roots[1:]
+    return files, find(files, function=function, file=file, line=asked.line, further=further)
 
 
-def _key(definition: Definition) -> tuple[str, str]:
-    return definition.file, definition.qualname
-
-
-def _plain(asker: Asker, found: list[Definition], max_chars: int) -> Answer:
-    """The lines as written, with their numbers; cut at the end."""
-    file, path = found[0].file, found[0]
-    redacted = asker.questions.redactor().redact_source(
-        "\n".join(definitions.text_of(path)), is_python=True
-    )
-    source_lines = redacted.split("\n")
-    numbers = [n for each in found for n in range(each.first, each.last + 1)]
-    width = len(str(numbers[-1]))
-    shown = [f"{file}:{numbers[0]}  {found[0].qualname}"]
-    shown += [f"{n:>{width}}  {source_lines[n - 1]}".rstrip() for n in numbers]
-    fields = {"file": file, "first": numbers[0], "last": numbers[-1]}
-    text = "\n".join(shown)
-    if len(text) <= max_chars:
-        return Answer(text, fields)
-    room, kept = max_chars - 80, 0
-    while kept < len(shown) and room >= len(shown[kept]) + 1:
-        room -= len(shown[kept]) + 1
-        kept += 1
-    rest = numbers[max(0, kept - 1) :]
-    last = f"left out: lines {rest[0]}–{rest[-1]} of {file}: a larger max_chars"
-    return Answer("\n".join([*shown[:kept], last])[:max_chars], fields, truncated=True)
+def _counted(asked: Source, found: list[Definition]) -> str | None:
+    """The functions whose lines are counted, as one name; None: there is no such name."""
+    if len(found) == 1 and found[0].name:
+        only = found[0]
+        return (
+            f"*.{only.name}.*"
+            if isinstance(only.node, ast.ClassDef)
+            else f"{only.file}::{only.name}"
+        )
+    return asked.function

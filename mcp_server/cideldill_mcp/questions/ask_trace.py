@@ -6,14 +6,24 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from cideldill_mcp.questions.asker import Asker, Bounds, Seen, invalid, noted, notes, reply, see
+from cideldill_mcp.questions.asker import (
+    Asker,
+    Bounds,
+    Seen,
+    invalid,
+    noted,
+    notes,
+    reply,
+    see,
+    source_files,
+)
 from cideldill_mcp.questions.call import call_answer
 from cideldill_mcp.questions.fitting import Answer, counted
+from cideldill_mcp.questions.spelling import function_from_root, parsed
 from cideldill_mcp.questions.tree import tree_answer
 from cideldill_mcp.questions.unanswered import rows_of
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
-from pytest_cideldill.sourcecode.names import parse_function_name
 
 NAME = "test_trace"
 
@@ -51,26 +61,12 @@ class Trace:
             raise invalid("when", self.when, "nothing beside call: one of both chooses the call")
         if self.call is not None and self.call < 1:
             raise invalid("call", self.call, "integer of at least 1")
-        check_name(self.function)
+        parsed(self.function)
         if self.when is not None:
             try:
                 compile(self.when.strip(), "<when>", "eval")
             except (SyntaxError, ValueError) as error:
                 raise invalid("when", self.when, f"expression ({error})") from error
-
-
-def check_name(function: str) -> None:
-    """Check the name of a function.
-
-    Raises:
-        Refusal: `invalid_parameter`.
-    """
-    try:
-        parse_function_name(function.strip())
-    except ValueError as error:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER, str(error), parameter="function", expected="name"
-        ) from error
 
 
 async def trace(asker: Asker, asked: Trace, bounds: Bounds) -> dict[str, Any]:
@@ -81,16 +77,19 @@ async def trace(asker: Asker, asked: Trace, bounds: Bounds) -> dict[str, Any]:
     """
     asked.check()
     bounds.check()
-    function = asked.function and asked.function.strip()
+    questions = asker.questions
+    nodeid, function = questions.nodeid(asked.nodeid), asked.function
+    if function is not None:
+        function = function_from_root(questions.project, function)
     request = TraceRequest(
         "",
-        [asked.nodeid],
+        [nodeid],
         tree=function is None,
         function=function,
         call=0 if function is None or asked.when else asked.call or 1,
         when=asked.when,
     )
-    with asker.questions.begin(NAME, asked.nodeid, bounds.timeout_s, asker.progress) as question:
+    with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
         seen = await see(question, request)
         if function is not None and seen.test.focus is None and seen.run.cut is None:
             raise await asyncio.to_thread(_not_called, asked, seen)
@@ -99,7 +98,8 @@ async def trace(asker: Asker, asked: Trace, bounds: Bounds) -> dict[str, Any]:
             recorded, test = seen.recorded, seen.test
             if function is None:
                 return tree_answer(recorded, test, depth=asked.depth, max_chars=max_chars)
-            return call_answer(recorded, test, function=function, max_chars=max_chars)
+            files = source_files(asker, recorded.rootdir or questions.rootdir)
+            return call_answer(recorded, test, files, function=function, max_chars=max_chars)
 
         answer = await noted(notes(question, seen, asker), bounds.max_chars, make)
         return reply(question, seen.test.nodeid, seen.test.outcome, answer)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, counted
+from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.recorded import Recorded, RecordedTest, read_recorded
 from cideldill_mcp.questions.registry import (
     MAX_TIMEOUT_S,
@@ -112,6 +114,12 @@ async def see(question: Question, request: TraceRequest) -> Seen:
         raise await asyncio.to_thread(unanswered, question, request, run, recorded)
     failing = [test for test in tests if test.outcome in FAILING]
     return Seen(run, recorded, (failing or tests)[0])
+
+
+def source_files(asker: Asker, rootdir: str) -> SourceFiles:
+    """The sources of a project, without secrets."""
+    redact = partial(asker.questions.redactor().redact_source, is_python=True)
+    return SourceFiles(rootdir, redact)
 
 
 def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:

@@ -1,212 +1,201 @@
-"""Where a function or class is defined, by its name or a line, from the sources alone.
-
-Reads and parses files of the project in this process, which may have another Python than the tests;
-for the question that is about one piece of source. Runs in a thread.
-"""
+"""Finds the definitions of functions and classes in source files, by name or by line."""
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from cideldill_mcp.questions.listing import Scope, SourceFiles, extent
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.project import Project
-from pytest_cideldill.sourcecode.catalog import scan
-from pytest_cideldill.sourcecode.describe import FunctionNode, assigned_lambdas, first_line
-from pytest_cideldill.sourcecode.names import FunctionName, Precision, close_names
-from pytest_cideldill.sourcecode.names import parse_function_name as parse_name
-from pytest_cideldill.sourcecode.quiet import parse
-from pytest_cideldill.sourcecode.reading import Unreadable, source_bytes, text_in
+from pytest_cideldill.sourcecode.catalog import find_sources, module_names
+from pytest_cideldill.sourcecode.describe import assigned_lambdas
+from pytest_cideldill.sourcecode.names import FunctionName, close_names, parse_function_name
 
-SEARCH_S = 10.0
-"""Seconds that files may be looked through."""
+SECONDS: Final = 5.0
+"""Of a search for a name; half of it for finding files."""
 
-_INIT = ".__init__"
-_BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
-
-MAX_CANDIDATES = 20
-"""Places that a refusal lists of a name that means several."""
+_NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_INIT: Final = ".__init__"
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A piece of source.
+    """A function, a class, or a statement of a module.
 
     Attributes:
-        file: As clients see it.
-        path: Where it is.
-        qualname: `Cart.total`.
-        first: Its first line, that of the first decorator.
-        last: Its last line.
-        is_class: Whether it is a class.
+        name: Qualified name without `<locals>`; empty for a statement.
+        module: Dotted name of the module, the likeliest.
+        file: Relative to the rootdir.
+        first: With decorators.
+        last: Last line.
+        node: What it was found as.
     """
 
+    name: str
+    module: str
     file: str
-    path: str
-    qualname: str
     first: int
     last: int
-    is_class: bool
+    node: ast.AST
 
     @property
-    def name(self) -> str:
-        """A name that means it and nothing else."""
-        return f"{self.file}::{self.qualname.replace('.<locals>', '')}"
+    def dotted(self) -> str:
+        """The name to ask for it."""
+        return f"{self.module}.{self.name}" if self.module else f"{self.file}::{self.name}"
+
+    @property
+    def scope(self) -> Scope | None:
+        """Its node, if it is a function or a class."""
+        node = self.node
+        return node if isinstance(node, (*_NAMED, ast.Lambda)) else None
 
 
-def named(project: Project, text: str) -> list[Definition]:
-    """All definitions that a name means: several where it is ambiguous; in order of the source.
+def definitions_named(
+    files: SourceFiles, function: str, further: Sequence[str] = ()
+) -> list[Definition]:
+    """All definitions that a name matches; what lies inside of another one is left out.
+
+    Args:
+        files: Those of the project.
+        function: As for `breakpoint_add`; also the name of a class.
+        further: Absolute paths of folders outside of the rootdir.
 
     Raises:
-        Refusal: `invalid_parameter`, `function_not_found`.
+        Refusal: `invalid_parameter`: it is no name; `function_not_found`.
     """
     try:
-        name = parse_name(text.strip())
+        name = parse_function_name(function)
     except ValueError as error:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER, str(error), parameter="function", expected="name"
-        ) from error
-    if name.precision is Precision.GLOB:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
-            f"{text!r} is a glob: give the name of one function or class",
-            parameter="function",
-            expected="name of one function",
-        )
-    if name.path is not None and (file := project.found(name.path)) is not None:
-        name = name.at(project.relative(file))
-        modules: dict[str, tuple[str, ...]] = {name.path or "": ("",)}
-    else:
-        name = name.within(project.rootdir.replace(os.sep, "/"))
-        modules = _searched(project, name)
-    found = [
-        each
-        for file, names in modules.items()
-        for each in _in_file(project, file)
-        if any(name.matches(module, each.qualname, file) for module in names)
-    ]
-    classes = {(each.file, each.qualname) for each in found if each.is_class}
-    # The name of a class matches its `__init__` as well; here it means the class.
-    return [
-        each
-        for each in found
-        if not each.qualname.endswith(_INIT)
-        or (each.file, each.qualname.removesuffix(_INIT)) not in classes
-    ]
-
-
-def at_line(project: Project, file: str, line: int) -> Definition:
-    """The innermost definition around a line.
-
-    Raises:
-        Refusal: `file_not_found`, `function_not_found`: none is around it; `invalid_source`.
-    """
-    path = project.found(file)
-    if path is None:
-        raise Refusal(
-            ErrorCode.FILE_NOT_FOUND,
-            f"{file!r} is no file; paths are absolute or relative to {project.rootdir}",
-            file=file,
-        )
-    shown = project.relative(path)
-    around = [each for each in _in_file(project, shown) if each.first <= line <= each.last]
-    if not around:
-        raise Refusal(
-            ErrorCode.FUNCTION_NOT_FOUND, f"{shown}:{line} is in no function and in no class"
-        )
-    return min(around, key=lambda each: each.last - each.first)
-
-
-def one(project: Project, text: str, found: list[Definition]) -> list[Definition]:
-    """The parts of the one thing that a name means: a getter and its setter are two.
-
-    Raises:
-        Refusal: `function_not_found`, `invalid_parameter` with `candidates`.
-    """
+        raise Refusal(ErrorCode.INVALID_PARAMETER, str(error)) from error
+    name = name.within(files.rootdir.replace(os.sep, "/").rstrip("/"))
+    start = time.monotonic()
+    found: list[Definition] = []
+    known: list[str] = []
+    for file, modules in _files(files, name, further, start):
+        if time.monotonic() - start > SECONDS:
+            break
+        if name.word and not any(name.word in line for line in files.lines(file)):
+            continue
+        for each in _definitions(files, file, modules[0] if modules else ""):
+            known.append(each.dotted)
+            if _is_meant(name, each, modules):
+                found.append(each)
     if not found:
-        name = parse_name(text.strip())
-        near = close_names(name, list(_everything(project)))
-        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-        raise Refusal(
-            ErrorCode.FUNCTION_NOT_FOUND,
-            f"no function or class of the project is called {text!r}{hint}",
-            function=text,
-            known=near,
-        )
-    if len({(each.file, each.qualname) for each in found}) > 1:
-        names = [f"{each.name} (line {each.first})" for each in found[:3]]
-        more = ", …" if len(found) > len(names) else ""
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
-            f"{text!r} means {len(found)} things: {', '.join(names)}{more}; give the whole name "
-            "of one",
-            parameter="function",
-            expected="name of one function or class",
-            candidates=[
-                {"function": each.name, "file": each.file, "line": each.first}
-                for each in found[:MAX_CANDIDATES]
-            ],
-        )
-    return found
+        raise Refusal(ErrorCode.FUNCTION_NOT_FOUND, _not_found(files, name, known, further))
+    return list(_outermost(found))
 
 
-def text_of(definition: Definition) -> list[str]:
-    """The lines of the file; the definition's are `[first - 1 : last]`.
+def definition_at(files: SourceFiles, file: str, line: int) -> Definition:
+    """The function or class around a line, else the statement of the module.
 
     Raises:
-        Refusal: `invalid_source`, `file_not_found`.
+        Refusal: `file_not_found`, `invalid_source`, `invalid_line`: there is no code.
     """
-    return _read(definition.path, definition.file).split("\n")
+    shown = file.replace(os.sep, "/").removeprefix("./")
+    root = files.rootdir.replace(os.sep, "/").rstrip("/")
+    shown = shown.removeprefix(f"{root}/")
+    if not files.lines(shown):
+        raise Refusal(ErrorCode.FILE_NOT_FOUND, f"file {file!r} is not found or empty")
+    tree = files.tree(shown)
+    if tree is None:
+        raise Refusal(ErrorCode.INVALID_SOURCE, f"{file} can't be parsed")
+    around = [
+        each
+        for each in _definitions(files, shown, _module_of(files, shown))
+        if each.first <= line <= each.last
+    ]
+    if around:
+        return min(around, key=lambda each: each.last - each.first)
+    for node in tree.body:
+        first, last = extent(node)
+        if first <= line <= last:
+            return Definition("", _module_of(files, shown), shown, first, last, node)
+    raise Refusal(ErrorCode.INVALID_LINE, f"line {line} of {file} has no code")
 
 
-def _searched(project: Project, name: FunctionName) -> dict[str, tuple[str, ...]]:
-    """The files that may define it, with the names of their modules."""
-    catalog = scan(project.rootdir, further=project.roots[1:], name=name, seconds=SEARCH_S)
-    parsed = [file for file, contents in catalog.contents.items() if contents.problem is None]
-    return {file: catalog.files[file] for file in parsed}
+def _module_of(files: SourceFiles, file: str) -> str:
+    """The dotted name of a file's module, by the packages around it."""
+    if not file.endswith(".py") or os.path.isabs(file):
+        return ""
+    packages = {file}
+    folder = os.path.dirname(file)
+    while folder:
+        if os.path.isfile(os.path.join(files.rootdir, folder, "__init__.py")):
+            packages.add(f"{folder}/__init__.py")
+        folder = os.path.dirname(folder)
+    return module_names(packages, files.rootdir)[file][0]
 
 
-def _everything(project: Project) -> Iterator[str]:
-    catalog = scan(project.rootdir, further=project.roots[1:], seconds=SEARCH_S / 4)
-    for file, contents in catalog.contents.items():
-        for each in contents.functions:
-            yield f"{catalog.files[file][0]}.{each.qualname}"
+def _files(
+    files: SourceFiles, name: FunctionName, further: Sequence[str], start: float
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Files that may define what is named, with the names of their modules."""
+    for root in (files.rootdir, *further):
+        real = os.path.realpath(root)
+        sources, _ = find_sources(real, lambda: time.monotonic() - start > SECONDS / 2)
+        prefix = "" if root == files.rootdir else f"{real}/"
+        for file, modules in module_names(sources, real).items():
+            if name.may_be_in(modules, prefix + file):
+                yield prefix + file, modules
 
 
-def _in_file(project: Project, file: str) -> Iterator[Definition]:
-    path = project.found(file) or file
-    try:
-        tree = parse(_read(path, file))
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Refusal(ErrorCode.INVALID_SOURCE, f"{file} can't be parsed: {error}") from error
-    for qualname, node in _definitions(tree):
-        last, is_class = node.end_lineno or node.lineno, isinstance(node, ast.ClassDef)
-        yield Definition(file, path, qualname, first_line(node), last, is_class)
+def _is_meant(name: FunctionName, definition: Definition, modules: Sequence[str]) -> bool:
+    # The name of a class means the class here, not its `__init__`.
+    wanted = definition.name
+    if (
+        wanted.endswith(_INIT)
+        and not name.target.endswith("__init__")
+        and not (any(character in name.target for character in "*?["))
+    ):
+        return False
+    return any(name.matches(module, wanted, definition.file) for module in modules or ("",))
 
 
-def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
-    """Functions and classes with their qualified names, in source order; then assigned lambdas."""
+def _definitions(files: SourceFiles, file: str, module: str) -> list[Definition]:
+    """All functions and classes of a file in source order, and lambdas that have a name."""
+    tree = files.tree(file)
+    if tree is None:
+        return []
+    found = []
     pending: list[tuple[ast.AST, str]] = [(tree, "")]
     while pending:
         node, prefix = pending.pop()
-        if isinstance(node, FunctionNode | ast.ClassDef):
-            yield prefix + node.name, node
-            inside = "." if isinstance(node, ast.ClassDef) else ".<locals>."
-            prefix += node.name + inside
-        blocks = (getattr(node, block, ()) for block in _BLOCKS)
-        pending += [(child, prefix) for child in reversed([each for b in blocks for each in b])]
-    for qualname, function, _ in assigned_lambdas(tree):
-        yield qualname, function
+        if isinstance(node, _NAMED):
+            name = prefix + node.name
+            found.append(Definition(name, module, file, *extent(node), node))
+            prefix = f"{name}."
+        if not isinstance(node, ast.expr):
+            children = ast.iter_child_nodes(node)
+            pending += [(each, prefix) for each in reversed(list(children))]
+    for name, function, _ in assigned_lambdas(tree):
+        first, last = function.lineno, function.end_lineno or function.lineno
+        found.append(Definition(name, module, file, first, last, function.made))
+    return found
 
 
-def _read(path: str, shown: str) -> str:
-    try:
-        return text_in(source_bytes(path))
-    except OSError as error:
-        raise Refusal(
-            ErrorCode.FILE_NOT_FOUND, f"{shown} can't be read: {error.strerror}", file=shown
-        ) from error
-    except Unreadable as error:
-        raise Refusal(ErrorCode.INVALID_SOURCE, f"{shown}: {error}") from error
+def _outermost(found: Iterable[Definition]) -> Iterator[Definition]:
+    """Those that are in no other one."""
+    last: dict[str, int] = {}
+    for each in sorted(found, key=lambda each: (each.file, each.first, -each.last)):
+        if each.first > last.get(each.file, 0):
+            last[each.file] = each.last
+            yield each
+
+
+def _not_found(
+    files: SourceFiles, name: FunctionName, known: list[str], further: Sequence[str]
+) -> str:
+    """What there is that is called alike; other files are looked at only now."""
+    start = time.monotonic()
+    anything = parse_function_name("*")
+    for file, modules in _files(files, anything, further, start):
+        if time.monotonic() - start > SECONDS:
+            break
+        known += [each.dotted for each in _definitions(files, file, modules[0] if modules else "")]
+    close = close_names(name, dict.fromkeys(known))
+    way_out = f"did you mean {', '.join(close)}?" if close else "give file and line instead"
+    return f"no function or class {name.text!r} is found: {way_out}"

@@ -6,12 +6,16 @@ some are missing a mark stands, and a last line says what was left out and how t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 MAX_CHARS: Final = 4_000
 """The default size of an answer."""
+
+CLOSING: Final = 140
+"""Characters that are kept free for the line that says what was left out."""
 
 SHORTEST_LINE: Final = 6
 """Characters of a line with its line feed: no more lines than these are looked at."""
@@ -72,11 +76,25 @@ def no_mark(_before: Item | None, _missing: Sequence[Item]) -> tuple[str, str]:
     return "", ""
 
 
+def keep_above(items: Sequence[Item]) -> None:
+    """Let each line stay as long as those that hang on it: deeper ones that follow."""
+    ranks: list[float] = []
+    for item in reversed(items):
+        depth = item.depth
+        if len(ranks) > depth + 1:
+            item.rank = min(item.rank, *ranks[depth + 1 :])
+            del ranks[depth + 1 :]
+        ranks += [math.inf] * (depth + 1 - len(ranks))
+        ranks[depth] = min(ranks[depth], item.rank)
+
+
 def fit(
     items: Sequence[Item],
     max_chars: int,
     closing: Closing,
     mark: Mark = no_mark,
+    *,
+    room: int = CLOSING,
 ) -> tuple[str, list[Item]]:
     """The text of those lines that have room, and the lines that were left out.
 
@@ -85,58 +103,42 @@ def fit(
         max_chars: Most characters of the text.
         closing: Is called with what is left out, if anything is.
         mark: Is called for each run of missing lines.
+        room: Characters that the last line has for sure.
     """
-    whole = _joined(items, no_mark, None) if len(items) * SHORTEST_LINE <= max_chars * 4 else ""
-    if whole and len(whole) <= max_chars:
-        return whole, []
-    ranked = sorted(range(len(items)), key=lambda at: (items[at].rank, at))
-
-    def text_of(count: int) -> str:
-        kept = set(ranked[:count])
-        return _joined(items, mark, closing, kept)
-
-    low, high = 0, min(len(items), max_chars // SHORTEST_LINE)
+    if len(items) * SHORTEST_LINE <= max_chars * 4:
+        whole = _joined(items, range(len(items)), no_mark)
+        if len(whole) <= max_chars:
+            return whole, []
+    ranked = sorted(range(len(items)), key=[item.rank for item in items].__getitem__)
+    most = max_chars - min(room, max_chars // 3)
+    low, high = 0, min(len(items), most // SHORTEST_LINE)
     while low < high:
         middle = (low + high + 1) // 2
-        if len(text_of(middle)) <= max_chars:
+        if len(_joined(items, sorted(ranked[:middle]), mark)) <= most:
             low = middle
         else:
             high = middle - 1
-    text = text_of(low)
-    while low and len(text) > max_chars:
-        low -= 1
-        text = text_of(low)
-    return clipped(text, max_chars), [items[at] for at in sorted(ranked[low:])]
+    text = clipped(_joined(items, sorted(ranked[:low]), mark), most)
+    left_out = [items[at] for at in sorted(ranked[low:])]
+    last = clipped(closing(left_out), max_chars - len(text) - 1)
+    return f"{text}\n{last}" if text else last, left_out
 
 
-def _joined(
-    items: Sequence[Item],
-    mark: Mark,
-    closing: Closing | None,
-    kept: set[int] | None = None,
-) -> str:
+def _joined(items: Sequence[Item], kept: Iterable[int], mark: Mark) -> str:
     lines: list[str] = []
     seen: set[str] = set()
-    missing: list[Item] = []
-    left_out: list[Item] = []
     before: Item | None = None
-    for at, item in enumerate(items):
-        if kept is not None and at not in kept:
-            missing.append(item)
-            continue
-        if missing:
-            _mark(lines, mark(before, missing))
-            left_out += missing
-            missing = []
+    start = 0
+    for at in kept:
+        if at > start:
+            _mark(lines, mark(before, items[start:at]))
+        item = before = items[at]
         is_news = item.once and item.once not in seen
         seen.add(item.once)
         lines.append(f"{item.text}  {item.once}" if is_news else item.text)
-        before = item
-    if missing:
-        _mark(lines, mark(before, missing))
-        left_out += missing
-    if left_out and closing is not None:
-        lines.append(closing(left_out))
+        start = at + 1
+    if start < len(items):
+        _mark(lines, mark(before, items[start:]))
     return "\n".join(lines)
 
 

@@ -6,9 +6,11 @@ whatever can be read counts. Rows of unknown kinds, or with unknown numbers, are
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -213,7 +215,7 @@ def read_recorded(path: str | os.PathLike[str]) -> Recorded:
         OSError: It can't be read.
     """
     reader = _Reader()
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with without_collector(), open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
                 rows = json.loads(line)
@@ -222,6 +224,18 @@ def read_recorded(path: str | os.PathLike[str]) -> Recorded:
             if isinstance(rows, list):
                 reader.add(rows)
     return reader.recorded
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Make many objects without cyclic garbage: the collector would look through all of them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class _Reader:
@@ -299,8 +313,8 @@ class _Reader:
     def _add_matches(self, count: int) -> None:
         self._test.matches = count
 
-    def _add_lines(self, code: int, pairs: list[list[int]]) -> None:
-        counts: dict[int, int] = dict(pairs)  # type: ignore[arg-type]
+    def _add_lines(self, code: int, pairs: list[tuple[int, int]]) -> None:
+        counts = dict(pairs)
         self._test.lines.append((self.recorded.codes[code], counts))
 
     def _add_reached(self, limit: str, text: str) -> None:
@@ -317,21 +331,12 @@ class _Reader:
 
     # --- calls ----------------------------------------------------------------------------------
 
-    def _add_code(
-        self, code: int, module: str, qualname: str, file: str, first: int, last: int, kind: str
-    ) -> None:
-        self.recorded.codes[code] = Code(code, module, qualname, file, first, last, kind)
+    def _add_code(self, number: int, module: str, qualname: str, *place: Any) -> None:
+        file, first, last, kind = place
+        self.recorded.codes[number] = Code(number, module, qualname, file, first, last, kind)
 
-    def _add_call(
-        self,
-        number: int,
-        parent: int,
-        code: int,
-        line: int,
-        thread: str,
-        args: list[list[str]],
-        via: str,
-    ) -> None:
+    def _add_call(self, number: int, parent: int, code: int, line: int, *columns: Any) -> None:
+        thread, args, via = columns
         above = self._calls.get(parent)
         ordinal = self._ordinals[code] = self._ordinals.get(code, 0) + 1
         call = Call(number, above, self.recorded.codes[code], ordinal, line, thread, args, via)

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from cideldill_mcp.processes.launch import HASH_SEED, Recipe, Start, launch
 from cideldill_mcp.processes.reaper import Reaper
 from cideldill_mcp.questions.side_process import Cut, SideProcess, Slots, cores
+from cideldill_mcp.runs.nodeids import relative
 from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.project import Project
 from pytest_cideldill.protocol.trace_rows import VARIABLE, TraceRequest
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ MAX_TIMEOUT_S = 3_600.0
 
 RESERVE_S = 5.0
 """Seconds of a question's time, at most, in which its processes end and its text is made."""
+
+_PLUGIN = ("-p", "cideldill")
+"""First arguments of pytest: where the plugin is not installed nothing runs, instead of all."""
 
 PROGRESS_S = 0.5
 """Seconds between two reports of progress."""
@@ -170,6 +175,11 @@ class Question:
         """Hides secrets in what this process reads itself."""
         return self._home.redactor()
 
+    @property
+    def python(self) -> str:
+        """The interpreter of the tests."""
+        return self._home.recipe().command[0]
+
     def stop(self, *, kill: bool = False) -> None:
         """Let it reply what it has. Asked again, its processes have less time."""
         self.end("stopped", hurry=self.cut is not None, kill=kill)
@@ -213,12 +223,13 @@ class Question:
             key=home.key,
             no_redact=home.no_redact,
             hash_seed=home.hash_seed,
-            pinned=len(recipe.pinned),
+            pinned=len(recipe.pinned) + len(_PLUGIN),
         )
         variables = {VARIABLE: json.dumps(asdict(whole))}
         if home.hash_seed is not None:
             variables[HASH_SEED] = home.hash_seed
         command = recipe.command_line(())
+        command[len(recipe.command) : len(recipe.command)] = _PLUGIN
         try:
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             child = launch(command, Start(name, home.directory, variables), home.reaper)
@@ -255,10 +266,14 @@ class Questions:
         """What node ids are relative to, as far as it is known."""
         return self._home.recipe().rootdir or os.getcwd()
 
+    def nodeid(self, text: str) -> str:
+        """A node id as pytest writes it, of one whose path may be absolute or begin elsewhere."""
+        return relative(text, self.rootdir)
+
     @property
-    def user_paths(self) -> tuple[str, ...]:
-        """What is the user's code beside the rootdir."""
-        return self._home.recipe().user_paths
+    def project(self) -> Project:
+        """What is the user's code, as far as it is known."""
+        return Project(self.rootdir, self._home.recipe().user_paths)
 
     def redactor(self) -> Redactor:
         """Hides secrets in what this process reads itself."""

@@ -34,7 +34,10 @@ def unanswered(
         return _not_found(rows["missing"], recorded.rootdir)
     if run.cut is not None:
         return _cut(question, run)
-    refusal = _failed(request, run, recorded, rows.get("uncollected"))
+    if "uncollected" in rows:
+        refusal = _uncollected(rows["uncollected"])
+    else:
+        refusal = _failed(request, run, recorded, question.python)
     hide = question.redactor.redact_text
     more = {name: hide(text) for name, text in refusal.extra.items()}
     return Refusal(refusal.code, hide(refusal.message), **more)
@@ -75,28 +78,27 @@ def _cut(question: Question, run: SideRun) -> Refusal:
     return Refusal(ErrorCode.NOT_LIVE, f"{question.id} {how}, and {where}{way_out}")
 
 
-def _failed(
-    request: TraceRequest, run: SideRun, recorded: Recorded, uncollected: list[Any] | None
-) -> Refusal:
+def _uncollected(columns: list[Any]) -> Refusal:
+    file, text = (*map(str, columns), "", "")[:2]
+    return Refusal(
+        ErrorCode.NOT_LIVE,
+        f"{file} can't be collected: {_last_line(text)}",
+        output=text[-MAX_OUTPUT:],
+    )
+
+
+def _failed(request: TraceRequest, run: SideRun, recorded: Recorded, python: str) -> Refusal:
     """The process ended before the test began."""
-    if uncollected is not None:
-        file, text = (*map(str, uncollected), "", "")[:2]
-        return Refusal(
-            ErrorCode.NOT_LIVE,
-            f"{file} can't be collected: {_last_line(text)}",
-            output=text[-MAX_OUTPUT:],
-        )
     said = run.err.strip() or run.out.strip()
     code = run.returncode
     how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-    if not recorded.rootdir and "No module named" not in said and code == 0:
-        said = f"is pytest-cideldill installed there, and not switched off? {said}"
-    name = request.nodeids[0] if request.nodeids else "the test"
-    return Refusal(
-        ErrorCode.NOT_LIVE,
-        f"the process ended ({how}) before {name} began: {_last_line(said)}",
-        output=said[-MAX_OUTPUT:],
-    )
+    message = f"the process ended ({how}) before {request.nodeids[0]} began: {_last_line(said)}"
+    if not recorded.rootdir:
+        message = (
+            f"{python} has not recorded anything ({how}): is pytest-cideldill installed for it? "
+            f"{_last_line(said)}"
+        )
+    return Refusal(ErrorCode.NOT_LIVE, message, output=said[-MAX_OUTPUT:])
 
 
 def _last_line(text: str) -> str:

@@ -11,9 +11,7 @@ from cideldill_mcp.questions.beside_runs import asker_of
 from cideldill_mcp.questions.fitting import MAX_CHARS
 from cideldill_mcp.questions.registry import MAX_TIMEOUT_S
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
-from cideldill_mcp.tools.catalog import parsed
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
-from cideldill_mcp.tools.tests import relative
 
 ROOM = 4_000
 """Characters of a reply beside its text, at most."""
@@ -25,8 +23,8 @@ _ESCAPED = 2
 async def ask_trace(request: Request) -> Reply:
     """`test_trace`: the tree of calls of a test, or each line of one call."""
     asked = Trace(
-        _nodeid(request) or "",
-        _function(request),
+        request["nodeid"],
+        request["function"],
         request["call"],
         request["when"],
         request["depth"],
@@ -37,20 +35,9 @@ async def ask_trace(request: Request) -> Reply:
 
 async def ask_source(request: Request) -> Reply:
     """`test_source`: a function as written; with a test, how often each line ran."""
-    asked = Source(_function(request), request["file"], request["line"], _nodeid(request))
+    asked = Source(request["function"], request["file"], request["line"], request["nodeid"])
     asker = asker_of(request.questions, request.runs, request.progress)
     return _reply(request, await source(asker, asked, _bounds(request)))
-
-
-def _nodeid(request: Request) -> str | None:
-    nodeid = request["nodeid"]
-    return nodeid and relative(nodeid, request.runs.recipe.rootdir)
-
-
-def _function(request: Request) -> str | None:
-    """The name, with the path of a file relative to the rootdir."""
-    text = request["function"]
-    return text and parsed(request, text, "function").text
 
 
 def _bounds(request: Request) -> Bounds:

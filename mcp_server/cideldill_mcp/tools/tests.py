@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from fnmatch import fnmatchcase
 from typing import Any
 
 from cideldill_mcp.breakpoints.nearest import nearest
 from cideldill_mcp.breakpoints.reanchor import reanchor
 from cideldill_mcp.runs.history import failed_nodeids
+from cideldill_mcp.runs.nodeids import is_under, relative
 from cideldill_mcp.runs.registry import Runs, run_active
 from cideldill_mcp.runs.results import Results
 from cideldill_mcp.runs.run import Run, RunOrder
@@ -123,31 +123,10 @@ def _wanted(request: Request) -> tuple[list[str] | None, str | None]:
         return wanted, None
     failed = failed_nodeids(request.runs)
     if wanted is not None:
-        failed = [nodeid for nodeid in failed if any(_is_under(nodeid, name) for name in wanted)]
+        failed = [nodeid for nodeid in failed if any(is_under(nodeid, name) for name in wanted)]
     if not failed:
         return wanted, "no failed test is known: last_failed had no effect"
     return failed, None
-
-
-def relative(nodeid: str, rootdir: str | None) -> str:
-    """A node id with its path relative to the rootdir, as pytest writes it.
-
-    A path may also be relative to the directory in which the server was started, as on pytest's
-    command line.
-    """
-    path, separator, rest = nodeid.partition("::")
-    if rootdir is not None and path:
-        here = os.path.abspath(path)
-        is_missing = os.path.isdir(rootdir) and not os.path.exists(os.path.join(rootdir, path))
-        if os.path.isabs(path) or (is_missing and os.path.exists(here)):
-            path = os.path.relpath(here, rootdir)
-    clean = path.replace(os.sep, "/").removeprefix("./").rstrip("/")
-    return clean + separator + rest
-
-
-def _is_under(nodeid: str, name: str) -> bool:
-    ends = ("::", "[", "/")
-    return name in (nodeid, ".") or any(nodeid.startswith(name + end) for end in ends)
 
 
 async def _check_xdist(runs: Runs) -> None:
@@ -237,7 +216,7 @@ async def results(request: Request) -> Reply:
         tests = [test for test in tests if test.outcome == request["outcome"]]
     if request["nodeid"]:
         name = relative(request["nodeid"], request.runs.recipe.rootdir)
-        tests = [test for test in tests if _is_under(test.nodeid, name)]
+        tests = [test for test in tests if is_under(test.nodeid, name)]
         if not tests and not request["outcome"]:
             raise Refusal(
                 ErrorCode.TEST_NOT_FOUND,
