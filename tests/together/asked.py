@@ -58,6 +58,7 @@ SCRIPTS = {
     "refuses": "write(['process', '3.12.1', os.getcwd()])\n"
     "write(['refused', 'invalid_parameter', 'len is made in C'], ['end'])",
     "uncalled": "begin(); write(['matches', 0], ['unmatched', ['shop.sum']]); end()",
+    "test_flaky": "begin(); end()",
     "twice": "begin(); calls(2); write(['matches', 2]); end()",
     "request": "seen = {'seen_seed': os.environ['PYTHONHASHSEED'],"
     " 'mode': os.stat(request['file']).st_mode & 0o777}\n"

@@ -289,11 +289,10 @@ def test_progress_names_the_test_and_the_seconds(bench: Bench) -> None:
 def test_a_paused_run_is_left_alone(bench: Bench) -> None:
     """Its pause stays, it stays the newest run, and the same test runs beside it."""
     test = bench.folder / "project" / "test_it.py"
-    test.write_text("def good(): ...\ndef test_bad():\n    total = 1\n    assert total == 2\n")
+    test.write_text("def test_flaky():\n    total = 1\n    assert total == 2\n")
     stop = bench.agent.call("test_run", nodeids=["test_it.py"])["stops"][0]
     try:
-        reply = bench.trace("failing")
-        assert reply["outcome"] == "failed"
+        assert bench.trace("failing")["outcome"] == "failed"
         state = bench.agent.call("debug_state")
         assert (state["state"], state["paused"]) == ("paused", [stop["pause_id"]])
         value = bench.agent.call(
@@ -303,6 +302,31 @@ def test_a_paused_run_is_left_alone(bench: Bench) -> None:
     finally:
         bench.agent.call("test_stop")
         test.unlink()
+
+
+def test_an_outcome_that_differs_from_the_newest_run_is_said(bench: Bench) -> None:
+    test = bench.folder / "project" / "test_it.py"
+    test.write_text("def test_flaky():\n    assert False\n")
+    try:
+        run = bench.agent.call("test_run", pause_on="never")
+        assert run["outcomes"]["failed"] == 1
+        text = bench.trace("test_flaky")["text"]
+        assert text.splitlines()[0] == f"flaky? passed here, failed in {run['run_id']}"
+        assert "flaky?" not in bench.trace("good")["text"]
+    finally:
+        test.unlink()
+
+
+def test_sources_need_no_process(bench: Bench) -> None:
+    (bench.folder / "project" / "shop.py").write_text("def total():\n    return 1\n")
+    reply = bench.agent.call("test_source", function="shop.total")
+    assert (reply["file"], reply["first"], reply["last"]) == ("shop.py", 1, 2)
+    assert "return 1" in reply["text"]
+    again = bench.agent.call("test_source", file="shop.py", line=2)
+    assert again["text"] == reply["text"]
+    for asked in ({}, {"file": "shop.py"}, {"line": 2}):
+        assert bench.agent.refused("test_source", **asked)["error"] == "missing_parameter"
+    assert bench.agent.refused("test_source", function="gone")["error"] == "function_not_found"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

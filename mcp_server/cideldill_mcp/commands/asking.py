@@ -158,9 +158,13 @@ class _Progress:
 
 
 def _styled(text: str) -> str:
-    """The text with failures in red, if the terminal takes colors."""
-    environ = os.environ
-    if environ.get("NO_COLOR") or environ.get("TERM") == "dumb" or not sys.stdout.isatty():
+    """The text; on a terminal nothing in it is a command, and failures are red."""
+    if not sys.stdout.isatty():
+        return text
+    from pytest_cideldill.reports.words import printable
+
+    text = printable(text)
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return "\n".join(f"{_RED}{line}{_PLAIN}" if "✗" in line else line for line in text.split("\n"))
 

@@ -110,7 +110,7 @@ class Question:
         self._slots = slots
         self._began = time.monotonic()
         self._until = self._began + timeout_s - min(RESERVE_S, timeout_s / 10)
-        self._count = 0
+        self._count = self._waiting = 0
         self._reported_at = self._began
         self._stopped = asyncio.get_running_loop().create_future()
         self.progress: Progress = no_progress
@@ -126,7 +126,7 @@ class Question:
         """What it does now, in words."""
         working = [each for each in self.processes if not each.is_gone]
         if not working:
-            return "the answer is made" if self.processes else "waits for other questions"
+            return "waits for other questions" if self._waiting else "makes the answer"
         if self.cut is not None or all(each.cut is not None for each in working):
             return "its processes are ended"
         tests = [each.position.test for each in working if each.position.test is not None]
@@ -153,7 +153,9 @@ class Question:
         """
         place = self._slots.take()
         try:
+            self._waiting += 1
             await self._until_done(place)
+            self._waiting -= 1
             if not place.done():
                 self.cut = self.cut or "timeout"
             if self.cut is not None:

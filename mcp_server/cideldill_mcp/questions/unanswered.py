@@ -102,5 +102,7 @@ def _failed(request: TraceRequest, run: SideRun, recorded: Recorded, python: str
 
 
 def _last_line(text: str) -> str:
+    """The last line about an error, else the last one: pytest prints its rootdir below errors."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it printed nothing"
+    errors = [line for line in lines if "rror" in line]
+    return (errors or lines or ["it printed nothing"])[-1]
