@@ -17,11 +17,8 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
-from cideldill_mcp.questions.call import call_answer
 from cideldill_mcp.questions.fitting import Answer, counted
 from cideldill_mcp.questions.spelling import function_from_root, parsed
-from cideldill_mcp.questions.tree import tree_answer
-from cideldill_mcp.questions.unanswered import rows_of
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
@@ -90,14 +87,18 @@ async def trace(asker: Asker, asked: Trace, bounds: Bounds) -> dict[str, Any]:
         when=asked.when,
     )
     with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
-        seen = await see(question, request)
+        seen = await see(question, request, ["tree" if function is None else "call"])
         if function is not None and seen.test.focus is None and seen.run.cut is None:
             raise await asyncio.to_thread(_not_called, asked, seen)
 
         def make(max_chars: int) -> Answer:
             recorded, test = seen.recorded, seen.test
             if function is None:
+                from cideldill_mcp.questions.tree import tree_answer
+
                 return tree_answer(recorded, test, depth=asked.depth, max_chars=max_chars)
+            from cideldill_mcp.questions.call import call_answer
+
             files = source_files(asker, recorded.rootdir or questions.rootdir)
             return call_answer(recorded, test, files, function=function, max_chars=max_chars)
 
@@ -127,6 +128,8 @@ def _not_called(asked: Trace, seen: Seen) -> Refusal:
             expected=f"integer from 1 to {count}",
             calls=count,
         )
+    from cideldill_mcp.questions.unanswered import rows_of
+
     rows = [row for row in rows_of(seen.run.file, "unmatched") if isinstance(row[1], list)]
     near = [str(name) for row in rows for name in row[1][:3]]
     hint = f"; it calls {', '.join(near)}" if near else ""

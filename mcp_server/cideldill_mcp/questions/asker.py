@@ -1,19 +1,19 @@
 """What all questions have in common: their bounds, the reading of a process's file, the reply.
 
-On the event loop; files are read and texts made in a thread.
+On the event loop; files are read and texts made in a thread. What does that is imported while a
+process starts: a command is to answer little later than pytest would.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, counted
-from cideldill_mcp.questions.listing import SourceFiles
-from cideldill_mcp.questions.recorded import Recorded, RecordedTest, read_recorded
 from cideldill_mcp.questions.registry import (
     MAX_TIMEOUT_S,
     Progress,
@@ -22,9 +22,12 @@ from cideldill_mcp.questions.registry import (
     SideRun,
     no_progress,
 )
-from cideldill_mcp.questions.unanswered import unanswered
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
+
+if TYPE_CHECKING:
+    from cideldill_mcp.questions.listing import SourceFiles
+    from cideldill_mcp.questions.recorded import Recorded, RecordedTest
 
 TIMEOUT_S = 60.0
 """The default time of a question, in seconds."""
@@ -96,21 +99,38 @@ class Seen:
     test: RecordedTest
 
 
-async def see(question: Question, request: TraceRequest) -> Seen:
+async def see(question: Question, request: TraceRequest, texts: Sequence[str] = ()) -> Seen:
     """Run a test in a process, and read what that has seen.
 
     Of several tests that the node id means the first that failed is taken, else the first.
+
+    Args:
+        question: Runs it.
+        request: What the process records.
+        texts: Modules that make the answer; they are imported while the process works.
 
     Raises:
         Refusal: `test_not_found`, `function_not_found`, `invalid_parameter`, and others of the
             process; `not_live`: the test has not begun.
     """
-    run = await question.run(request)
+    running = asyncio.ensure_future(question.run(request))
+    try:
+        await asyncio.sleep(0)  # the process is started, unless others have all places
+        from cideldill_mcp.questions.recorded import Recorded, read_recorded
+
+        for module in texts:
+            import_module(f"cideldill_mcp.questions.{module}")
+        run = await running
+    except BaseException:
+        running.cancel()
+        raise
     recorded = Recorded()
     if run.file:
         recorded = await asyncio.to_thread(read_recorded, run.file)
     tests = list(recorded.tests.values())
     if recorded.refusal is not None or not tests:
+        from cideldill_mcp.questions.unanswered import unanswered
+
         raise await asyncio.to_thread(unanswered, question, request, run, recorded)
     failing = [test for test in tests if test.outcome in FAILING]
     return Seen(run, recorded, (failing or tests)[0])
@@ -118,6 +138,8 @@ async def see(question: Question, request: TraceRequest) -> Seen:
 
 def source_files(asker: Asker, rootdir: str) -> SourceFiles:
     """The sources of a project, without secrets."""
+    from cideldill_mcp.questions.listing import SourceFiles
+
     redact = partial(asker.questions.redactor().redact_source, is_python=True)
     return SourceFiles(rootdir, redact)
 
