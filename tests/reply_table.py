@@ -240,6 +240,15 @@ RECORD = {
     "altered?": one_of("args", "result", "exception", None),
 }
 
+ANSWER = {
+    "id": like(r"q\d+"),
+    "text": like(".*\\S.*"),
+    "seconds": NUMBER,
+    "truncated?": TRUE,
+    "next": [str],
+}
+"""Of a question."""
+
 # --- replies ------------------------------------------------------------------------------------
 
 TABLE: dict[str, Shape] = {
@@ -368,6 +377,15 @@ TABLE: dict[str, Shape] = {
         "paused": [PAUSE_ID],
         "outcomes": every(int),
         "counts": {"breakpoints": int, "records": int, "events": int, "dropped": int},
+        "questions?": [
+            {
+                "id": like(r"q\d+"),
+                "question": str,
+                "nodeid": maybe(str),
+                "seconds": NUMBER,
+                "doing": str,
+            }
+        ],
         "next": NEXT,
     },
     "debug_continue": {"status": OK, "resumed": [PAUSE_ID]},
@@ -418,6 +436,24 @@ TABLE: dict[str, Shape] = {
         ],
         "next_after": int,
         "dropped": int,
+    },
+    "test_source": ANSWER
+    | {
+        "nodeid?": str,
+        "outcome?": str,
+        "file": str,
+        "first": int,
+        "last": int,
+        "lines_run?": int,
+    },
+    "test_trace": ANSWER
+    | {
+        "nodeid": str,
+        "outcome": str,
+        "calls": int,
+        "function?": str,
+        "call?": int,
+        "source?": {"file": str, "first": int, "last": int},
     },
     "test_list": {
         "tests": [str],

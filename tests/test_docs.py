@@ -21,7 +21,7 @@ import pytest
 from mcp import StdioServerParameters
 
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.definitions import MAX_CHARS, Param, Tool
+from cideldill_mcp.tools.definitions import Param, Tool
 from pytest_cideldill.config.options import OPTIONS, PROFILES
 from tests.together.driver import connected, server
 from tests.together.transcript import blocks, replay
@@ -288,10 +288,9 @@ def tools_page() -> str:
     ]
     for tool in profile.ALL:
         parts += [f"## {tool.name}", tool.about]
-        shown = (*tool.params, MAX_CHARS) if tool.is_list else tool.params
-        if shown:
+        if tool.shown:
             head = ("parameter", "type", "default", "meaning")
-            parts.append(table([head, *(described(param) for param in shown)]))
+            parts.append(table([head, *(described(param) for param in tool.shown)]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -34,6 +34,7 @@ RECEIVERS = {
     "together/test_http_strangers.py": "by frontend.py",
     "together/test_notifications.py": "by frontend.py",
     "together/test_odd_sources.py": "by frontend.py",
+    "together/test_side_runs.py": "cancels a request, to which no reply comes",
     "together/test_tool_surface.py": "by frontend.py",
     "together/test_robustness.py": "checks answers that certainly belong to a call",
     "together/test_breakpoint_notification_edges.py": "by frontend.py",

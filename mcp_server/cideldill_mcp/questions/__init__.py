@@ -1,3 +1,1 @@
-"""The questions: from the rows that a question's process leaves to one text that answers."""
-
-from __future__ import annotations
+"""Questions: whole answers about tests, from processes of their own."""

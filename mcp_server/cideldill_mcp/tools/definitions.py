@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import mcp_types as types
 
 from cideldill_mcp.breakpoints.collection import Desired
+from cideldill_mcp.questions.registry import Questions
 from cideldill_mcp.replies.render import MAX_MAX_CHARS, fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.arguments import UnreadableArgument, read, read_values
@@ -126,6 +127,7 @@ class Request:
     arguments: dict[str, Any]
     sent: frozenset[str]
     runs: Runs
+    questions: Questions
     desired: Desired
     max_chars: int
     progress: Progress
@@ -146,6 +148,8 @@ class Reply:
         in_step: List → maps whose keys are the list's items.
         from_front: The first list is cut from its front, and the cursor goes from its first kept
             item to `next_before`.
+        room: Most characters of the whole reply, if it is not that of the request: a text in it
+            was fitted already.
     """
 
     body: dict[str, Any]
@@ -153,12 +157,13 @@ class Reply:
     cursor: Callable[[Any], Any] | None = None
     in_step: Mapping[str, Sequence[str]] = field(default_factory=dict)
     from_front: bool = False
+    room: int | None = None
 
     def text(self, max_chars: int, **further: Any) -> str:
-        """The body with `further` keys as JSON, cut to `max_chars`."""
+        """The body with `further` keys as JSON, cut to `max_chars`, or to the room that it has."""
         return fit(
             {**self.body, **further},
-            max_chars,
+            self.room or max_chars,
             lists=self.lists,
             cursor=self.cursor,
             in_step=self.in_step,
@@ -194,12 +199,22 @@ class Tool:
         """Whether the tool can reply for a recorded run."""
         return self.reads_only and not self.needs_live
 
+    @property
+    def checked(self) -> tuple[Param, ...]:
+        """All parameters; every tool takes `max_chars`."""
+        has_own = any(param.name == MAX_CHARS.name for param in self.params)
+        return self.params if has_own else (*self.params, MAX_CHARS)
+
+    @property
+    def shown(self) -> tuple[Param, ...]:
+        """The parameters that clients see."""
+        return self.checked if self.is_list else self.params
+
     def definition(self) -> types.Tool:
         """The definition that clients get in `tools/list`."""
-        shown = (*self.params, MAX_CHARS) if self.is_list else self.params
         schema: dict[str, Any] = {
             "type": "object",
-            "properties": {param.name: param.schema() for param in shown},
+            "properties": {param.name: param.schema() for param in self.shown},
         }
         if required := [param.name for param in self.params if param.required]:
             schema["required"] = required
@@ -222,10 +237,7 @@ class Tool:
         Raises:
             Refusal: See `Param.check`.
         """
-        return {
-            param.name: param.check(arguments.get(param.name))
-            for param in (*self.params, MAX_CHARS)
-        }
+        return {param.name: param.check(arguments.get(param.name)) for param in self.checked}
 
 
 T = TypeVar("T")
