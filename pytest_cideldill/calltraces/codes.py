@@ -155,12 +155,6 @@ class CodeTable:
         self._seen_names.add(f"{name}.{code.co_qualname}")
         matches = wanted is not None and (
             wanted.matches(name, code.co_qualname, self._lens.project.relative(file))
-            or _ends_with(wanted, f"{name}.{code.co_qualname}")
+            or wanted.is_end_of(f"{name}.{code.co_qualname}")
         )
         return CodeFacts(code, name, self._lens, matches=matches)
-
-
-def _ends_with(wanted: FunctionName, path: str) -> bool:
-    """Whether a dotted name leaves out the first modules of a path: `Cart.total`."""
-    is_dotted = wanted.path is None and wanted.module is None and "." in wanted.target
-    return is_dotted and path.replace(".<locals>", "").endswith(f".{wanted.target}")

@@ -106,7 +106,7 @@ def test_a_function_is_shown_with_its_decorators_and_numbers(files: SourceFiles)
 
 @pytest.mark.parametrize(
     "name",
-    ["add", "shop.cart.Cart.add", "shop.cart:Cart.add", "shop/cart.py::Cart.add"],
+    ["add", "Cart.add", "shop.cart.Cart.add", "shop.cart:Cart.add", "shop/cart.py::Cart.add"],
 )
 def test_each_form_of_a_name_finds_it(files: SourceFiles, name: str) -> None:
     assert text_of(files, name).startswith("shop/cart.py:37–43  shop.cart.Cart.add\n")

@@ -59,6 +59,8 @@ def definitions_named(
 ) -> list[Definition]:
     """All definitions that a name matches; what lies inside of another one is left out.
 
+    A dotted name that none has may leave out the first modules, as in a trace.
+
     Args:
         files: Those of the project.
         function: As for `breakpoint_add`; also the name of a class.
@@ -74,18 +76,18 @@ def definitions_named(
     name = name.within(files.rootdir.replace(os.sep, "/").rstrip("/"))
     start = time.monotonic()
     found: list[Definition] = []
-    known: list[str] = []
     for file, modules in _files(files, name, further, start):
         if time.monotonic() - start > SECONDS:
             break
         if name.word and not any(name.word in line for line in files.lines(file)):
             continue
-        for each in _definitions(files, file, modules[0] if modules else ""):
-            known.append(each.dotted)
-            if _is_meant(name, each, modules):
-                found.append(each)
+        of_file = _definitions(files, file, modules[0] if modules else "")
+        found += [each for each in of_file if _is_meant(name, each, modules)]
     if not found:
-        raise Refusal(ErrorCode.FUNCTION_NOT_FOUND, _not_found(files, name, known, further))
+        known = _all(files, further)
+        found = [each for each in known if name.is_end_of(each.dotted)]
+        if not found:
+            raise _not_found(name, [each.dotted for each in known])
     return list(_outermost(found))
 
 
@@ -186,16 +188,21 @@ def _outermost(found: Iterable[Definition]) -> Iterator[Definition]:
             yield each
 
 
-def _not_found(
-    files: SourceFiles, name: FunctionName, known: list[str], further: Sequence[str]
-) -> str:
-    """What there is that is called alike; other files are looked at only now."""
+def _all(files: SourceFiles, further: Sequence[str]) -> list[Definition]:
+    """All definitions, as far as there is time."""
     start = time.monotonic()
-    anything = parse_function_name("*")
-    for file, modules in _files(files, anything, further, start):
+    known: list[Definition] = []
+    for file, modules in _files(files, parse_function_name("*"), further, start):
         if time.monotonic() - start > SECONDS:
             break
-        known += [each.dotted for each in _definitions(files, file, modules[0] if modules else "")]
+        known += _definitions(files, file, modules[0] if modules else "")
+    return known
+
+
+def _not_found(name: FunctionName, known: list[str]) -> Refusal:
+    """The refusal, with what there is that is called alike."""
     close = close_names(name, dict.fromkeys(known))
     way_out = f"did you mean {', '.join(close)}?" if close else "give file and line instead"
-    return f"no function or class {name.text!r} is found: {way_out}"
+    return Refusal(
+        ErrorCode.FUNCTION_NOT_FOUND, f"no function or class {name.text!r} is found: {way_out}"
+    )
