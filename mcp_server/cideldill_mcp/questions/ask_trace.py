@@ -135,7 +135,7 @@ def _not_called(asked: Trace, seen: Seen) -> Refusal:
     hint = f"; it calls {', '.join(near)}" if near else ""
     return Refusal(
         ErrorCode.FUNCTION_NOT_FOUND,
-        f"{test} makes no call of a function {asked.function!r}{hint}; test_trace without "
-        "function shows its calls",
+        f"{test} makes no call of a function {asked.function!r}{hint}; without a "
+        "function all its calls are shown",
         function=asked.function,
     )

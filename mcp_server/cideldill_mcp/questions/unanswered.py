@@ -62,7 +62,11 @@ def _not_found(columns: list[Any], rootdir: str) -> Refusal:
     names, beside = (*columns, [], [])[:2]
     name = str(names[0]) if names else "…"
     near = nearest([name], beside, rootdir or None).get(name, [])
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; test_list shows the node ids"
+    hint = (
+        f"; did you mean {' or '.join(near)}?"
+        if near
+        else "; pytest --collect-only -q prints them all"
+    )
     more = {"nearest": near} if near else {}
     return Refusal(ErrorCode.TEST_NOT_FOUND, f"no test {name!r}{hint}", nodeid=name, **more)
 
