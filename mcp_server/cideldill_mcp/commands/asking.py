@@ -32,6 +32,9 @@ PROGRESS_AFTER_S = 2.0
 _OF_OTHERS = ("PYTEST_VERSION", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_")
 """Variables that a pytest around this command has set, and that its tests must not see."""
 
+_WORKERS = ("-n", "--numprocesses")
+"""Options that ask for workers of xdist."""
+
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 
@@ -112,6 +115,7 @@ def _home(recipe: Recipe, settings: Settings, directory: str, reaper: Reaper) ->
         settings.no_redact,
         seed,
         lambda: _redactor(recipe.rootdir or os.getcwd(), settings, key),
+        workers=any(each.startswith(_WORKERS) for each in recipe.arguments),
     )
 
 

@@ -21,6 +21,7 @@ from cideldill_mcp.questions.fitting import Answer, counted
 from cideldill_mcp.questions.spelling import function_from_root, parsed
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
+from pytest_cideldill.sourcecode.names import close_names
 
 NAME = "test_trace"
 
@@ -128,11 +129,9 @@ def _not_called(asked: Trace, seen: Seen) -> Refusal:
             expected=f"integer from 1 to {count}",
             calls=count,
         )
-    from cideldill_mcp.questions.unanswered import rows_of
-
-    rows = [row for row in rows_of(seen.run.file, "unmatched") if isinstance(row[1], list)]
-    near = [str(name) for row in rows for name in row[1][:3]]
-    hint = f"; it calls {', '.join(near)}" if near else ""
+    called = seen.recorded.unmatched or []
+    near = close_names(parsed(asked.function or ""), called)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return Refusal(
         ErrorCode.FUNCTION_NOT_FOUND,
         f"{test} makes no call of a function {asked.function!r}{hint}; without a "

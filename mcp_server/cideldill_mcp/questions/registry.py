@@ -57,6 +57,7 @@ class Home:
         no_redact: Whether secrets are shown.
         hash_seed: PYTHONHASHSEED of all processes; None: the user has set it.
         redactor: Hides secrets in what this process reads itself.
+        workers: Whether processes may use workers of xdist.
     """
 
     recipe: Callable[[], Recipe]
@@ -66,6 +67,7 @@ class Home:
     no_redact: bool
     hash_seed: str | None
     redactor: Callable[[], Redactor]
+    workers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,7 @@ class Question:
             key=home.key,
             no_redact=home.no_redact,
             hash_seed=home.hash_seed,
+            workers=home.workers,
             pinned=len(recipe.pinned) + len(_PLUGIN),
         )
         variables = {VARIABLE: json.dumps(asdict(whole))}

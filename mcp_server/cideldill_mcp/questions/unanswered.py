@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from cideldill_mcp.breakpoints.nearest import nearest
 from cideldill_mcp.questions.recorded import Recorded
@@ -29,13 +26,12 @@ def unanswered(
             known = ErrorCode(code)
             return Refusal(known, text, **named if known is ErrorCode.INVALID_PARAMETER else {})
         return Refusal(ErrorCode.INTERNAL_ERROR, f"{code}: {text}")
-    rows = {row[0]: row[1:] for row in rows_of(run.file, "missing", "uncollected")}
-    if "missing" in rows and "uncollected" not in rows:
-        return _not_found(rows["missing"], recorded.rootdir)
+    if recorded.missing and not recorded.uncollected:
+        return _not_found(recorded)
     if run.cut is not None:
         return _cut(question, run)
-    if "uncollected" in rows:
-        refusal = _uncollected(rows["uncollected"])
+    if recorded.uncollected:
+        refusal = _uncollected(*recorded.uncollected[0])
     else:
         refusal = _failed(request, run, recorded, question.python)
     hide = question.redactor.redact_text
@@ -43,30 +39,10 @@ def unanswered(
     return Refusal(refusal.code, hide(refusal.message), **more)
 
 
-def rows_of(file: str, *kinds: str) -> Iterator[list[Any]]:
-    """The rows of these kinds; only lines that may have some are decoded."""
-    words = [f'["{kind}",' for kind in kinds]
-    try:
-        with open(file, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if not any(word in line for word in words):
-                    continue
-                with suppress(ValueError, RecursionError):
-                    rows = json.loads(line)
-                    yield from (row for row in rows if isinstance(row, list) and row[0] in kinds)
-    except (OSError, TypeError, LookupError):
-        return  # it was never made, was taken away, or holds something else
-
-
-def _not_found(columns: list[Any], rootdir: str) -> Refusal:
-    names, beside = (*columns, [], [])[:2]
-    name = str(names[0]) if names else "…"
-    near = nearest([name], beside, rootdir or None).get(name, [])
-    hint = (
-        f"; did you mean {' or '.join(near)}?"
-        if near
-        else "; pytest --collect-only -q prints them all"
-    )
+def _not_found(recorded: Recorded) -> Refusal:
+    name = recorded.missing[0]
+    near = nearest([name], recorded.beside, recorded.rootdir or None).get(name, [])
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; test_list shows the node ids"
     more = {"nearest": near} if near else {}
     return Refusal(ErrorCode.TEST_NOT_FOUND, f"no test {name!r}{hint}", nodeid=name, **more)
 
@@ -82,8 +58,7 @@ def _cut(question: Question, run: SideRun) -> Refusal:
     return Refusal(ErrorCode.NOT_LIVE, f"{question.id} {how}, and {where}{way_out}")
 
 
-def _uncollected(columns: list[Any]) -> Refusal:
-    file, text = (*map(str, columns), "", "")[:2]
+def _uncollected(file: str, text: str) -> Refusal:
     return Refusal(
         ErrorCode.NOT_LIVE,
         f"{file} can't be collected: {_last_line(text)}",
