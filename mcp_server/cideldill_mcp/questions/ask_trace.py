@@ -25,6 +25,9 @@ from pytest_cideldill.sourcecode.names import close_names
 
 NAME = "test_trace"
 
+_NAMED = 3
+"""Functions that a refusal names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -132,6 +135,8 @@ def _not_called(asked: Trace, seen: Seen) -> Refusal:
     called = seen.recorded.unmatched or []
     near = close_names(parsed(asked.function or ""), called)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    if called and not near:
+        hint = f"; it calls {', '.join(called[:_NAMED])}"
     return Refusal(
         ErrorCode.FUNCTION_NOT_FOUND,
         f"{test} makes no call of a function {asked.function!r}{hint}; without a "

@@ -42,7 +42,7 @@ def unanswered(
 def _not_found(recorded: Recorded) -> Refusal:
     name = recorded.missing[0]
     near = nearest([name], recorded.beside, recorded.rootdir or None).get(name, [])
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; test_list shows the node ids"
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; pytest --collect-only -q lists them"
     more = {"nearest": near} if near else {}
     return Refusal(ErrorCode.TEST_NOT_FOUND, f"no test {name!r}{hint}", nodeid=name, **more)
 
