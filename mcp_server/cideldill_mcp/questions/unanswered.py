@@ -42,9 +42,9 @@ def unanswered(
 def _not_found(recorded: Recorded) -> Refusal:
     name = recorded.missing[0]
     near = nearest([name], recorded.beside, recorded.rootdir or None).get(name, [])
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; pytest --collect-only -q lists them"
+    hint = f"did you mean {' or '.join(near)}?" if near else "pytest --collect-only -q lists them"
     more = {"nearest": near} if near else {}
-    return Refusal(ErrorCode.TEST_NOT_FOUND, f"no test {name!r}{hint}", nodeid=name, **more)
+    return Refusal(ErrorCode.TEST_NOT_FOUND, f"no test {name!r}; {hint}", nodeid=name, **more)
 
 
 def _cut(question: Question, run: SideRun) -> Refusal:
