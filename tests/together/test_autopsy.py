@@ -449,7 +449,8 @@ def test_at_a_pause_it_is_told_as_it_is_now(bench: Bench) -> None:
     stop = only_stop(bench.go_on(stop))
     told = bench.agent.call("exception_get_context", include_variables_for_frames=2)
     assert (told["pause_id"], told["exception"]["isFirstChance"]) == (stop["pause_id"], True)
-    assert told["threadId"] == stop["thread"]["id"]
+    (paused,) = bench.agent.call("breakpoint_list_paused")["paused"]
+    assert told["threadId"] == paused["thread"]["id"]
 
     stop = only_stop(bench.go_on(stop))
     assert stop["reason"] == "test_failure"
@@ -495,10 +496,10 @@ def test_an_exception_in_the_middle_of_a_test_is_told_with_what_is_around_it(ben
     while reply["state"] == "paused":
         stop = only_stop(reply)
         asked = bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
+        assert asked["fixtures"] == [{"name": "cart", "scope": "function", "value": "[1, 2]"}]
+        assert set(asked["siblings"]) == {"passed", "failed"}
         for told in (asked, stop["autopsy"]) if "autopsy" in stop else (asked,):
             assert told["parameters"] == {"name": "'lamp'"}
-            assert told["fixtures"] == [{"name": "cart", "scope": "function", "value": "[1, 2]"}]
-            assert set(told["siblings"]) == {"passed", "failed"}
             assert told["stdout"] == "first words\nlooking for lamp\n"
             assert told["stderr"] == "not well\n"
             assert "slow" in told["log"]

@@ -137,8 +137,11 @@ def test_two_clients_of_one_kind_see_the_same_and_one_of_them_wins(fresh: Desk) 
     for comes_in in (over_sse, over_http):
         with comes_in(fresh.place) as one, comes_in(fresh.place) as two:
             (stop,) = one.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
-            assert [p["id"] for p in two.call("breakpoint_list_paused")["paused"]] == [stop["id"]]
-            calls = [each.start("breakpoint_continue", pause_id=stop["id"]) for each in (one, two)]
+            pause_id = stop["pause_id"]
+            assert [p["id"] for p in two.call("breakpoint_list_paused")["paused"]] == [pause_id]
+            calls = [
+                each.start("breakpoint_continue", pause_id=stop["pause_id"]) for each in (one, two)
+            ]
             errors = [each.exception(DEADLINE_S) for each in calls]
             assert sorted(error is None for error in errors) == [False, True]
             (lost,) = (error for error in errors if error is not None)
@@ -152,14 +155,14 @@ def test_each_client_is_told_of_a_stop_once(fresh: Desk, ways: Ways) -> None:
     (stop,) = fresh.end.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
     for agent in ways.values():
         assert agent.call("debug_state")["pending"]["stops"] == 1
-        assert agent.call("breakpoint_wait")["pause_id"] == stop["id"]
+        assert agent.call("breakpoint_wait")["pause_id"] == stop["pause_id"]
         assert agent.call("breakpoint_wait")["reason"] == "paused"
         assert "pending" not in agent.call("debug_state")
     with over_http(fresh.place, "legacy") as session, over_http(fresh.place) as stateless:
-        assert session.call("breakpoint_wait")["pause_id"] == stop["id"]
+        assert session.call("breakpoint_wait")["pause_id"] == stop["pause_id"]
         assert stateless.call("breakpoint_wait")["reason"] == "paused"
         told = stateless.call("breakpoint_wait", after=0)
-        assert told["pause_id"] == stop["id"]
+        assert told["pause_id"] == stop["pause_id"]
 
 
 def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
@@ -172,12 +175,12 @@ def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
         over_http(fresh.place, "2026-07-28", extensions=[watching["stateless"]]) as agent,
     ):
         (stop,) = agent.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
-        agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)
+        agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
         for way in ("session", "sse"):
             told = watching[way].told
             wait_until(lambda told=told: len(told) == 2, f"both are pushed: {way}")  # type: ignore[misc]
             assert [method for method, _ in told] == [PAUSED, RESUMED]
-            assert {params["pause_id"] for _, params in told} == {stop["id"]}
+            assert {params["pause_id"] for _, params in told} == {stop["pause_id"]}
     assert watching["stateless"].told == []
 
     def over_stdio() -> list[tuple[str, dict[str, Any]]]:
