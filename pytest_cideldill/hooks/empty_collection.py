@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import os
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+
+from pytest_cideldill.interpreter.clock import monotonic
 
 _PATTERNS = ("python_files", "python_classes", "python_functions")
 
@@ -17,6 +23,21 @@ _DESELECTING = {
     "stepwise": "--stepwise",
 }
 """Attributes of pytest's options, as one writes them."""
+
+MOST_FILES: Final = 2_000
+MOST_BYTES: Final = 200_000
+LOOK_S: Final = 1.0
+"""How many files are looked at for tests, how much of each, and for how long."""
+
+MOST_NAMED: Final = 5
+"""Files that the sentence names."""
+
+_TEST: Final = re.compile(
+    rb"^(?:async[ \t]+)?def[ \t]+test_|^class[ \t]+Test\w*[^\n]*:[^\n]*\n(?:(?!\S).*\n)*?"
+    rb"[ \t]+(?:async[ \t]+)?def[ \t]+test",
+    re.MULTILINE,
+)
+"""A function `test_…`, or a class `Test…` that has one."""
 
 
 def searched(config: pytest.Config, args: Sequence[str], found: int, deselected: int) -> str:
@@ -44,7 +65,55 @@ def searched(config: pytest.Config, args: Sequence[str], found: int, deselected:
     looked.append(f"rootdir {config.rootpath}")
     if config.inipath is not None:
         looked.append(f"configuration {config.inipath.name}")
-    return f"{message} ({'; '.join(looked)})"
+    message += f" ({'; '.join(looked)})"
+    others = [] if found else sorted(_files_of_other_names(config))
+    if others:
+        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+        message += (
+            f"; these hold tests, and their names do not match python_files: "
+            f"{', '.join(others[:MOST_NAMED])}{more}"
+        )
+    return message
+
+
+def _files_of_other_names(config: pytest.Config) -> Iterator[str]:
+    """Files under the rootdir that hold tests, as far as a quick look at their text shows it."""
+    patterns, root = config.getini("python_files"), config.rootpath
+    deadline, left = monotonic() + LOOK_S, MOST_FILES
+    for folder, names, files in os.walk(root):
+        names[:] = sorted(name for name in names if _is_searched(config, Path(folder, name)))
+        for name in sorted(files):
+            path = Path(folder, name)
+            if path.suffix != ".py" or name == "conftest.py" or _matches(path, patterns):
+                continue
+            if not left or monotonic() > deadline:
+                return
+            left -= 1
+            if _TEST.search(_start_of(path)):
+                yield path.relative_to(root).as_posix()
+
+
+def _is_searched(config: pytest.Config, folder: Path) -> bool:
+    """Whether pytest looks into a folder: no virtual environment, and not left out by its name."""
+    is_left_out = any(fnmatch(folder.name, each) for each in config.getini("norecursedirs"))
+    return not is_left_out and not (folder / "pyvenv.cfg").exists()
+
+
+def _matches(path: Path, patterns: Sequence[str]) -> bool:
+    return any(
+        fnmatch(str(path), f"*{os.sep}{pattern}")
+        if os.sep in pattern
+        else fnmatch(path.name, pattern)
+        for pattern in patterns
+    )
+
+
+def _start_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES)
+    except OSError:  # it is gone, or not ours to read
+        return b""
 
 
 def _shown(value: Any) -> str:
