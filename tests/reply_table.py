@@ -337,13 +337,7 @@ TABLE: dict[str, Shape] = {
         "truncated": bool,
         "next_before?": str,
     },
-    "breakpoint_repl_eval": {
-        "session_id": str,
-        "output": str,
-        "stdout": str,
-        "is_error": bool,
-        "result_cid": maybe(str),
-    },
+    "breakpoint_repl_eval": {"session_id": str},
     "breakpoint_inspect_object": {
         "cid": str,
         "type": str,
@@ -628,6 +622,15 @@ def _waited(_: dict[str, Any], body: dict[str, Any]) -> Shape:
     }
 
 
+def _evaluated(arguments: dict[str, Any], _: dict[str, Any]) -> Shape:
+    at = {"at?": [LOCATION]}
+    if arguments.get("expressions") is not None:
+        result = {"output?": str, "stdout?": str, "is_error": bool, "result_cid?": str}
+        return {"results": [result | at]}
+    result = {"output": str, "stdout": str, "is_error": bool, "result_cid": maybe(str)}
+    return result | at
+
+
 def _looked_at(arguments: dict[str, Any], _: dict[str, Any]) -> Shape:
     if arguments.get("names") is None:
         return {"names": [{"name": str, "type": str}]}
@@ -648,6 +651,7 @@ def _removed(arguments: dict[str, Any], _: dict[str, Any]) -> Shape:
 FORMS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Shape]] = {
     "breakpoint_continue": _continued,
     "breakpoint_remove": _removed,
+    "breakpoint_repl_eval": _evaluated,
     "breakpoint_wait": _waited,
     "test_run": _run,
     "variables_get": _looked_at,

@@ -11,7 +11,7 @@ from cideldill_mcp.runs.stacks import dumped_threads
 from cideldill_mcp.runs.stall import under_way
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
-from cideldill_mcp.tools.functions import RESUME_S, WAIT_S
+from cideldill_mcp.tools.functions import MAX_WAIT_S, RESUME_S, WAIT_S
 from cideldill_mcp.tools.looking import LOOK_S, targets_of
 from cideldill_mcp.tools.next_steps import next_steps
 from pytest_cideldill.errors import ErrorCode, Refusal
@@ -199,7 +199,7 @@ TOOLS = (
             Param("mode", "string", default="over", choices=("in", "over", "out")),
             Param("count", "integer", default=1, minimum=1, maximum=10_000),
             Param("until_line", "integer", "Run to this line of the frame, or its end", minimum=1),
-            Param("timeout_s", "number", default=WAIT_S, minimum=0.1, maximum=300),
+            Param("timeout_s", "number", default=WAIT_S, minimum=0.1, maximum=MAX_WAIT_S),
         ),
         destroys=True,
     ),

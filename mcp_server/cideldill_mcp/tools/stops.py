@@ -21,7 +21,7 @@ from cideldill_mcp.tools.next_steps import next_steps
 from pytest_cideldill.errors import ErrorCode, Refusal
 
 DEFAULT_MS = 25_000
-MAX_MS = 300_000
+MAX_MS = 3_600_000
 
 PROGRESS_S = 5.0
 """Seconds between progress notifications of a wait."""
