@@ -98,7 +98,7 @@ def test_a_value_is_compared_with_a_shape(shape: Shape, value: Any, found: list[
         ("breakpoint_get_default_behavior", {}, {}, False, "no behavior"),
         ("breakpoint_continue", {"wait": True},
          {"status": "ok", "pause_id": "r1.main.1", "action": "skip"}, False, "no stops"),
-        ("breakpoint_wait", {}, {"hit": True, "hits": []}, False, "no pause_id"),
+        ("breakpoint_wait", {}, {"hit": True, "hits": []}, False, "no thread_id"),
         ("breakpoint_wait", {}, {"hit": False, "hits": []}, False, "no reason"),
         ("variables_get", {}, {"variables": []}, False, "no names"),
         ("variables_get", {"names": ["a"]}, {"names": []}, False, "no variables"),

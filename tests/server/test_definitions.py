@@ -386,6 +386,13 @@ def test_descriptions_are_short_on_average() -> None:
     assert sum(len(tool.about) for tool in ALL) / len(ALL) <= 170
 
 
+def test_only_where_one_starts_is_always_loaded() -> None:
+    """`_meta` of clients that load definitions on demand."""
+    listing = [tool.definition().model_dump(by_alias=True, exclude_none=True) for tool in ALL]
+    loaded = {each["name"]: each["_meta"] for each in listing if "_meta" in each}
+    assert loaded == {"test_run": {"anthropic/alwaysLoad": True}}
+
+
 @pytest.mark.parametrize(("name", "most"), [("full", 28_000), ("plan", 21_000), ("triage", 15_000)])
 def test_the_list_of_tools_is_small(name: str, most: int) -> None:
     """Every client pays for it in every conversation."""

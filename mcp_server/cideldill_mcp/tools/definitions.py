@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import mcp_types as types
@@ -107,6 +108,9 @@ class Param:
         )
 
 
+ALWAYS_LOADED: Mapping[str, bool] = MappingProxyType({"anthropic/alwaysLoad": True})
+"""`_meta` of a tool whose definition is not to be loaded on demand."""
+
 MAX_CHARS = Param("max_chars", "integer", minimum=500, maximum=MAX_MAX_CHARS)
 
 
@@ -181,6 +185,7 @@ class Tool:
     Attributes:
         about: When to use the tool, in at most 400 characters.
         needs_live: Whether the tool needs a live test.
+        is_always_loaded: Clients that load definitions on demand are to have this one at once.
     """
 
     name: str
@@ -193,6 +198,7 @@ class Tool:
     destroys: bool = False
     idempotent: bool = False
     is_list: bool = False
+    is_always_loaded: bool = False
 
     @property
     def is_of_records(self) -> bool:
@@ -229,6 +235,7 @@ class Tool:
                 idempotent_hint=self.idempotent or self.reads_only,
                 open_world_hint=False,
             ),
+            _meta=dict(ALWAYS_LOADED) if self.is_always_loaded else None,
         )
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:

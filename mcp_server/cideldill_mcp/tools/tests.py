@@ -52,13 +52,14 @@ async def run(request: Request) -> Reply:
         await run_replies.settled(request, started, request["timeout_s"])
     hangs = await run_replies.stuck(started, request["timeout_s"]) if request["wait"] else {}
     results = started.results
+    stops = run_replies.pauses(started, request.max_chars)
     body: dict[str, Any] = {
         "run_id": started.id,
         "neverHit": None,
         **run_replies.verdict(started),
         **hangs,
-        "stops": run_replies.pauses(started, request.max_chars),
-        "failures": run_replies.failures(started),
+        "stops": stops,
+        "failures": run_replies.failures(started, stops),
         "hits": run_replies.hits(request, started, 0),
         "next": next_steps(started, runs),
     }
@@ -318,13 +319,14 @@ TOOLS = (
                 "Bounds the wait, not the run",
                 default=25,
                 minimum=0,
-                maximum=300,
+                maximum=3_600,
             ),
             Param("wait", "boolean", default=True),
             Param("replace", "boolean", "End an active run first", default=False),
         ),
         destroys=True,
         is_list=True,
+        is_always_loaded=True,
     ),
     Tool(
         "test_results",
