@@ -1,4 +1,4 @@
-"""`python -m pytest_cideldill` is the console script `cideldill`."""
+"""`python -m pytest_cideldill`: the commands of `cideldill` for recorded runs, and no others."""
 
 from __future__ import annotations
 

@@ -1,35 +1,39 @@
-"""The console script `cideldill`: shows recorded runs to people. Needs no extra.
+"""`cideldill show` and `cideldill report`: recorded runs for people. Needs no extra.
 
-Exit codes: 0; 1 if there is no such record, run or test, or if a file can't be written; 2 for wrong
-usage.
+The console script `cideldill` has them beside other commands, and `python -m pytest_cideldill` has
+nothing else. Exit codes: 0; 1 if there is no such record, run or test, or if a file can't be
+written; 2 for wrong usage. What reads records is imported when one is read.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import importlib.metadata
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pytest_cideldill.records.format import REPORT
-from pytest_cideldill.reports import terminal
-from pytest_cideldill.reports.digest import Story, read, runs_in
-from pytest_cideldill.reports.html import write_report
-from pytest_cideldill.reports.markdown import append
-from pytest_cideldill.reports.words import printable
+if TYPE_CHECKING:
+    from pytest_cideldill.reports.digest import Story
 
 _DESCRIPTION = "Read runs that pytest --cideldill-record=DIR recorded."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The console script; see `--help`."""
-    chosen = _parser().parse_args(argv)
+    """The commands alone; see `--help`."""
     gc.disable()  # records have no reference cycles, and the search takes a third of the time
+    parser = make_parser(_DESCRIPTION)
+    add_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
+    chosen = parser.parse_args(argv)
+    return checked(lambda: int(chosen.run_it(chosen)), chosen)
+
+
+def checked(work: Callable[[], int], chosen: argparse.Namespace) -> int:
+    """The exit code of a command; what can go wrong outside of it becomes a line on stderr."""
     try:
-        return int(chosen.run_it(chosen))
+        return work()
     except BrokenPipeError:  # the reader (`| head`) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -37,18 +41,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except ValueError as error:
         message = str(error)
-    except (AttributeError, KeyError, TypeError) as error:  # no record of ours has such lines
-        message = f"{chosen.record} is damaged: {error!r}"
-    print(f"cideldill: {printable(message)}", file=sys.stderr)
+    except (AttributeError, KeyError, TypeError) as error:
+        if not hasattr(chosen, "record"):
+            raise
+        message = f"{chosen.record} is damaged: {error!r}"  # no record of ours has such lines
+    complain(message)
     return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("cideldill", description=_DESCRIPTION, allow_abbrev=False)
-    version = importlib.metadata.version("pytest-cideldill")
-    parser.add_argument("--version", action="version", version=f"pytest-cideldill {version}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def complain(message: object) -> None:
+    """A line on stderr."""
+    from pytest_cideldill.reports.words import printable
 
+    print(f"cideldill: {printable(message)}", file=sys.stderr)
+
+
+def make_parser(description: str) -> argparse.ArgumentParser:
+    """The parser of `cideldill`, without its commands."""
+    parser = argparse.ArgumentParser("cideldill", description=description, allow_abbrev=False)
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show program's version number and exit"
+    )
+    return parser
+
+
+class _Version(argparse.Action):
+    """Look the version up when it is asked for: that takes longer than all other arguments."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        import importlib.metadata
+
+        print(f"pytest-cideldill {importlib.metadata.version('pytest-cideldill')}")
+        parser.exit()
+
+
+def add_commands(commands: Any) -> None:
+    """Add both commands to the subparsers of a parser."""
     show = commands.add_parser("show", help="show the runs in the terminal")
     show.add_argument("--test", metavar="NODEID", help="show all about one test")
     show.add_argument("--hits", action="store_true", help="show each message of each tracepoint")
@@ -62,10 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     for command in (show, report):
         command.add_argument("record", metavar="DIR", type=Path, help="a record, or a run in it")
         command.add_argument("--run", metavar="ID", default="", help="only this run")
-    return parser
 
 
 def _show(chosen: argparse.Namespace) -> int:
+    from pytest_cideldill.reports import terminal
+    from pytest_cideldill.reports.digest import runs_in
+
     style = terminal.Style.of(sys.stdout)
     stories = _readable(runs_in(chosen.record, chosen.run))
     if chosen.test is None:
@@ -84,6 +114,8 @@ def _readable(folders: list[Path]) -> Iterator[Story]:
     Raises:
         OSError, ValueError: No run can be read.
     """
+    from pytest_cideldill.reports.digest import read
+
     is_any = False
     for folder in folders:
         try:
@@ -91,7 +123,7 @@ def _readable(folders: list[Path]) -> Iterator[Story]:
         except (OSError, ValueError) as error:
             if not is_any and folder == folders[-1]:
                 raise
-            print(f"cideldill: left out: {printable(error)}", file=sys.stderr)
+            complain(f"left out: {error}")
         else:
             is_any = True
             yield story
@@ -104,6 +136,11 @@ def _newest_with(nodeid: str, stories: list[Story]) -> Story:
 
 
 def _report(chosen: argparse.Namespace) -> int:
+    from pytest_cideldill.records.format import REPORT
+    from pytest_cideldill.reports.digest import read, runs_in
+    from pytest_cideldill.reports.html import write_report
+    from pytest_cideldill.reports.markdown import append
+
     folders = runs_in(chosen.record, chosen.run)
     if chosen.summary is not None:
         append(read(folders[-1]), str(chosen.record), Path(chosen.summary))

@@ -21,6 +21,8 @@ class ErrorCode(StrEnum):
     RUN_ACTIVE = "run_active"
     RUN_NOT_FOUND = "run_not_found"
     TEST_NOT_FOUND = "test_not_found"
+    NOT_REPRODUCED = "not_reproduced"
+    NONDETERMINISTIC = "nondeterministic"
     XDIST_MISSING = "xdist_missing"
     BREAKPOINT_NOT_FOUND = "breakpoint_not_found"
     INVALID_BEHAVIOR = "invalid_behavior"

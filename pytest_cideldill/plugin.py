@@ -1,7 +1,8 @@
 """The pytest plugin `cideldill`: registers options and hooks, and switches the engine on.
 
 `--cideldill-mcp` or `--cideldill-http` hands the process over to the front end. An invitation in
-the environment connects a process that a front end started, or one of a recorded run.
+the environment connects a process that a front end started, or one of a recorded run; the request
+of a question has it record into a file.
 `--cideldill-record` begins a recorded run. Otherwise only `settings`, its imports and `hookspecs`
 are loaded.
 """
@@ -21,15 +22,20 @@ from pytest_cideldill.fixtures import cideldill
 __all__ = ["cideldill"]
 
 VARIABLE = "CIDELDILL_CHILD"
+QUESTION = "CIDELDILL_QUESTION"  # `protocol.trace_rows.VARIABLE`, which takes long to import
 
 _invitations: list[str] = []
 """The first configuration empties it, so that nested runs in this process get none."""
 
+_questions: list[str] = []
+"""The same for the request of a question."""
+
 
 def _take_invitation() -> None:
     """Take it out of the environment: subprocesses of tests and nested runs must not connect."""
-    if text := os.environ.pop(VARIABLE, None):
-        _invitations[:] = [text]
+    for variable, taken in ((VARIABLE, _invitations), (QUESTION, _questions)):
+        if text := os.environ.pop(variable, None):
+            taken[:] = [text]
 
 
 _take_invitation()  # at import: before conftests and tests
@@ -60,6 +66,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         except ValueError as error:  # before the handshake: this process ends at its start
             raise pytest.UsageError(str(error)) from error
         child.activate(early_config, invitation, VARIABLE)
+    elif _questions:
+        _sealed("hooks.question").ask(early_config, _questions.pop(), QUESTION)
     elif options.switches(early_config.known_args_namespace):
         from pytest_cideldill.config.takeover import take_over
 

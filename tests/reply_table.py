@@ -115,16 +115,57 @@ CONTEXT = {
     "notes": [str],
 }
 
-AUTOPSY = CONTEXT | {
-    "parameters": maybe(every(str)),
-    "siblings": maybe({"passed": [str], "failed": [str]}),
-    "fixtures": maybe([{"name": str, "scope": str, "value": str}]),
-    "stdout": maybe(str),
-    "stderr": maybe(str),
-    "log": maybe(str),
-}
+_LEAN_VARIABLE = {"name": str, "type?": str, "value": str, "children?": [ANY]}
 
-STOP = PAUSE | {"pause_id": PAUSE_ID, "seq": int, "reason": REASON, "autopsy?": AUTOPSY}
+LEAN_AUTOPSY = {
+    "exception": {
+        "type": str,
+        "message?": str,
+        "isFirstChance?": TRUE,
+        "stackTraceString?": str,
+    },
+    "frames": [
+        {
+            "index?": int,
+            "function": str,
+            "isExternal?": TRUE,
+            "location": PLACE,
+            "source?": str,
+            "arguments?": [_LEAN_VARIABLE],
+            "variables?": {"locals?": [_LEAN_VARIABLE]},
+        }
+    ],
+    "totalFrames?": int,
+    "userFrameIndex?": int,
+    "assertion?": dict.fromkeys(("left?", "op?", "right?", "explanation?"), str),
+    "innerExceptions?": [{"type": str, "message?": str, "depth": int, "relation": str}],
+    "innerExceptionsTruncated?": TRUE,
+    "notes?": [str],
+    "parameters?": every(str),
+    "siblings?": {"passed": [str], "failed": [str]},
+    "fixtures?": [{"name": str, "scope": str, "value?": str}],
+    "stdout?": str,
+    "stderr?": str,
+    "log?": str,
+}
+"""Of a stop: a key without a value is absent."""
+
+STOP = {
+    "pause_id": PAUSE_ID,
+    "seq": int,
+    "reason": REASON,
+    "phase": PHASE,
+    "when?": WHEN,
+    "breakpoint_id?": BREAKPOINT_ID,
+    "nodeid?": str,
+    "worker?": str,
+    "thread?": {"id": int, "name": str},
+    "location": LOCATION | {"source?": str},
+    "locals?": every(str),
+    "call_data?": {key if key[-1] == "?" else f"{key}?": CALL_DATA[key] for key in CALL_DATA},
+    "exception?": EXCEPTION,
+    "autopsy?": LEAN_AUTOPSY,
+}
 
 HIT = {
     "seq": int,
@@ -240,6 +281,15 @@ RECORD = {
     "altered?": one_of("args", "result", "exception", None),
 }
 
+ANSWER = {
+    "id": like(r"q\d+"),
+    "text": like(".*\\S.*"),
+    "seconds": NUMBER,
+    "truncated?": TRUE,
+    "next": [str],
+}
+"""Of a question."""
+
 # --- replies ------------------------------------------------------------------------------------
 
 TABLE: dict[str, Shape] = {
@@ -296,13 +346,7 @@ TABLE: dict[str, Shape] = {
         "truncated": bool,
         "next_before?": str,
     },
-    "breakpoint_repl_eval": {
-        "session_id": str,
-        "output": str,
-        "stdout": str,
-        "is_error": bool,
-        "result_cid": maybe(str),
-    },
+    "breakpoint_repl_eval": {"session_id": str},
     "breakpoint_inspect_object": {
         "cid": str,
         "type": str,
@@ -368,6 +412,15 @@ TABLE: dict[str, Shape] = {
         "paused": [PAUSE_ID],
         "outcomes": every(int),
         "counts": {"breakpoints": int, "records": int, "events": int, "dropped": int},
+        "questions?": [
+            {
+                "id": like(r"q\d+"),
+                "question": str,
+                "nodeid": maybe(str),
+                "seconds": NUMBER,
+                "doing": str,
+            }
+        ],
         "next": NEXT,
     },
     "debug_continue": {"status": OK, "resumed": [PAUSE_ID]},
@@ -380,8 +433,8 @@ TABLE: dict[str, Shape] = {
     "debug_step": {
         "reason": one_of("step", "breakpoint", "exception", "test_finished", "running"),
         "pause_id": PAUSE_ID,
-        "location": maybe(SPOT),
-        "changed": every(str),
+        "location?": LOCATION | {"source?": str},
+        "changed?": every(str),
     },
     "stacktrace_get": {
         "thread_id": int,
@@ -418,6 +471,24 @@ TABLE: dict[str, Shape] = {
         ],
         "next_after": int,
         "dropped": int,
+    },
+    "test_source": ANSWER
+    | {
+        "nodeid?": str,
+        "outcome?": str,
+        "file": str,
+        "first": int,
+        "last": int,
+        "lines_run?": int,
+    },
+    "test_trace": ANSWER
+    | {
+        "nodeid": str,
+        "outcome": str,
+        "calls": int,
+        "function?": str,
+        "call?": int,
+        "source?": {"file": str, "first": int, "last": int},
     },
     "test_list": {
         "tests": [str],
@@ -568,15 +639,15 @@ def _continued(arguments: dict[str, Any], _: dict[str, Any]) -> Shape:
 def _waited(_: dict[str, Any], body: dict[str, Any]) -> Shape:
     if body.get("hit"):
         return {
-            "breakpoint_id": maybe(BREAKPOINT_ID),
-            "pause_id": maybe(PAUSE_ID),
+            "breakpoint_id?": BREAKPOINT_ID,
+            "pause_id?": PAUSE_ID,
             "thread_id": int,
-            "location": LOCATION | {"column": maybe(int), "module": maybe(str)},
-            "hit_count": maybe(int),
+            "location": LOCATION | {"module?": str},
+            "hit_count?": int,
             "seq": int,
             "reason": str,
-            "locals": maybe(every(str)),
-            "autopsy?": AUTOPSY,
+            "locals?": every(str),
+            "autopsy?": LEAN_AUTOPSY,
         }
     return {
         "reason": one_of("timeout", "finished", "exited", "not_running", "paused"),
@@ -585,6 +656,15 @@ def _waited(_: dict[str, Any], body: dict[str, Any]) -> Shape:
         "state": STATE,
         "next": NEXT,
     }
+
+
+def _evaluated(arguments: dict[str, Any], _: dict[str, Any]) -> Shape:
+    at = {"at?": [LOCATION]}
+    if arguments.get("expressions") is not None:
+        result = {"output?": str, "stdout?": str, "is_error": bool, "result_cid?": str}
+        return {"results": [result | at]}
+    result = {"output": str, "stdout": str, "is_error": bool, "result_cid": maybe(str)}
+    return result | at
 
 
 def _looked_at(arguments: dict[str, Any], _: dict[str, Any]) -> Shape:
@@ -607,6 +687,7 @@ def _removed(arguments: dict[str, Any], _: dict[str, Any]) -> Shape:
 FORMS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Shape]] = {
     "breakpoint_continue": _continued,
     "breakpoint_remove": _removed,
+    "breakpoint_repl_eval": _evaluated,
     "breakpoint_wait": _waited,
     "test_run": _run,
     "variables_get": _looked_at,

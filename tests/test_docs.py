@@ -21,9 +21,9 @@ import pytest
 from mcp import StdioServerParameters
 
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.definitions import MAX_CHARS, Param, Tool
+from cideldill_mcp.tools.definitions import Param, Tool
 from pytest_cideldill.config.options import OPTIONS, PROFILES
-from tests.together.driver import connected, server
+from tests.together.driver import connected, locals_of, server
 from tests.together.transcript import blocks, replay
 
 pytestmark = pytest.mark.long(70)
@@ -178,7 +178,7 @@ def test_what_the_page_on_secrets_names_is_hidden(tmp_path: Path) -> None:
     )
     with connected(server(tmp_path)) as agent:
         (stop,) = agent.call("test_run")["stops"]
-    shown = {name: re.sub(r"<redacted:[^>]*>", "…", text) for name, text in stop["locals"].items()}
+    shown = {name: re.sub(r"<redacted:[^>]*>", "…", text) for name, text in locals_of(stop).items()}
     assert shown == {
         **dict.fromkeys(("customerId", "old_iban", "loyalty_card"), "…"),
         "order": "'…, an …!'",
@@ -288,10 +288,9 @@ def tools_page() -> str:
     ]
     for tool in profile.ALL:
         parts += [f"## {tool.name}", tool.about]
-        shown = (*tool.params, MAX_CHARS) if tool.is_list else tool.params
-        if shown:
+        if tool.shown:
             head = ("parameter", "type", "default", "meaning")
-            parts.append(table([head, *(described(param) for param in shown)]))
+            parts.append(table([head, *(described(param) for param in tool.shown)]))
     return "\n\n".join(parts) + "\n"
 
 

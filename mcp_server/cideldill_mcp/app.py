@@ -25,6 +25,8 @@ from cideldill_mcp.clients.outbox import Notifier
 from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Recipe
+from cideldill_mcp.questions.beside_runs import questions_beside
+from cideldill_mcp.questions.registry import Questions
 from cideldill_mcp.resources.changes import Updates
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.replay import open_records
@@ -38,6 +40,9 @@ from pytest_cideldill.sourcecode.tracespec import parse_spec
 
 SHUTDOWN_S = 1.0
 """Seconds for runs to end by themselves: clients kill a server 2 s after they close its stdin."""
+
+_OF_QUESTIONS = 0.3
+"""The part of this time that questions have, of which nothing is kept."""
 
 HTTP_SHUTDOWN_S = 4.0
 """The same where only a signal ends the front end: senders of signals wait longer."""
@@ -74,17 +79,18 @@ async def _serve(
 ) -> None:
     runs = Runs(recipe, Desired(), EventLog(settings.limits.max_log_bytes), settings)
     runs.are_opened = bool(settings.open)
+    questions = questions_beside(runs)
     async with anyio.create_task_group() as group:
         group.start_soon(_cancel_at_signal, group.cancel_scope)
         # At the same time as the transports end: each of both may take a second.
         within_s = HTTP_SHUTDOWN_S if pipes is None else SHUTDOWN_S
-        group.start_soon(_close_at_end, runs, within_s)
+        group.start_soon(_close_at_end, runs, questions, within_s)
         notifier = Notifier(runs.log, partial(_pause, runs))
         Updates(runs, notifier.changed)
 
         def server_for(transport: str) -> tuple[Server, Clients]:
             clients = Clients(transport, notifier, group)
-            return build_server(runs, settings, clients), clients
+            return build_server(runs, questions, settings, clients), clients
 
         if settings.open:
             runs.ready.clear()
@@ -102,13 +108,16 @@ async def _serve(
                 group.cancel_scope.cancel()
 
 
-async def _close_at_end(runs: Runs, within_s: float) -> None:
-    """When cancelled, release every pause and end every process."""
+async def _close_at_end(runs: Runs, questions: Questions, within_s: float) -> None:
+    """When cancelled, release every pause and end every process, those of questions first."""
     try:
         await anyio.sleep_forever()
     finally:
         with anyio.CancelScope(shield=True):
-            await runs.close("disconnect", within_s)
+            began = anyio.current_time()
+            await questions.close(within_s * _OF_QUESTIONS)
+            left = within_s - (anyio.current_time() - began)
+            await runs.close("disconnect", max(left, within_s / 2))
 
 
 async def _open(runs: Runs, records: Sequence[str]) -> None:

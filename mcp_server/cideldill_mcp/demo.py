@@ -182,8 +182,10 @@ async def _fail(agent: Agent) -> DemoFailure:
     autopsy, place = stop["autopsy"], stop["location"]
     parameters = autopsy["parameters"]
     say(f"{reply['state']} after {counted(reply)}: {stop['nodeid']}", "reply")
-    say(f"{stop['exception']['type']}: {stop['exception']['message'].splitlines()[0]}", " ")
-    say(f"{place['file']}:{place['line']} in {place['function']}: {place['source']}", " ")
+    exception = autopsy["exception"]
+    say(f"{exception['type']}: {exception['message'].splitlines()[0]}", " ")
+    source = autopsy["frames"][autopsy.get("userFrameIndex", 0)]["source"]
+    say(f"{place['file']}:{place['line']} in {place['function']}: {source}", " ")
     say(f"parameters: {', '.join(f'{name}={value}' for name, value in parameters.items())}", " ")
     say(f"log: {autopsy['log'].strip()}", " ")
 

@@ -21,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.prompts.defined import Prompts
 from cideldill_mcp.prompts.guide import instructions
+from cideldill_mcp.questions.registry import Questions
 from cideldill_mcp.replies.render import readable
 from cideldill_mcp.resources.resources import Resources
 from cideldill_mcp.runs.registry import Runs
@@ -32,9 +33,9 @@ from pytest_cideldill.errors import ErrorCode, Refusal
 T = TypeVar("T")
 
 
-def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
+def build_server(runs: Runs, questions: Questions, settings: Settings, clients: Clients) -> Server:
     """Build the server of one transport; its `clients` get the pushes."""
-    offered = Toolbox(profile.tools(settings.tools), runs)
+    offered = Toolbox(profile.tools(settings.tools), runs, questions)
     server = _Server(
         "pytest-cideldill",
         version=importlib.metadata.version("pytest-cideldill"),
@@ -43,7 +44,7 @@ def build_server(runs: Runs, settings: Settings, clients: Clients) -> Server:
     )
     server.middleware.clear()  # OpenTelemetry, whose spans no user asked for
     _offer_tools(server, offered, clients)
-    read = Toolbox(profile.ALL, runs).read
+    read = Toolbox(profile.ALL, runs, questions).read
     _offer_resources(server, Resources(read, runs), clients)
     _offer_prompts(server, Prompts(read, runs, offered))
     server.add_notification_handler(

@@ -56,6 +56,7 @@ class Evaluation:
             and the source text of attributes and items.
         value: The value of an expression, else None.
         missing: The name whose lookup failed, if a NameError of the code itself is the result.
+        error: The exception that the code raised.
     """
 
     output: str
@@ -65,6 +66,7 @@ class Evaluation:
     changed: tuple[str, ...]
     value: object
     missing: str | None = None
+    error: BaseException | None = None
 
 
 _LONGEST: Final = 1_000_000
@@ -82,6 +84,7 @@ class _Outcome:
     is_error: bool = False
     value: object = None
     missing: str | None = None
+    error: BaseException | None = None
 
 
 def evaluate(
@@ -123,6 +126,7 @@ def evaluate(
         tuple(changed),
         outcome.value,
         outcome.missing,
+        outcome.error,
     )
 
 
@@ -149,7 +153,8 @@ def _outcome(
     except Interruption:
         raise
     except BaseException as error:  # noqa: BLE001 - a border: whatever user code raises is the answer
-        return _Outcome(_error_text(error), is_error=True, missing=_missing(error))
+        text = _error_text(error)
+        return _Outcome(text, is_error=True, missing=_missing(error), error=error)
 
 
 def _missing(error: BaseException) -> str | None:

@@ -153,15 +153,15 @@ def _nobody() -> None:
 def _surroundings(item: pytest.Item, lens: Lens) -> dict[str, Any]:
     """What the test was given: its parameters and the fixtures that are alive."""
     callspec = getattr(item, "callspec", None)
-    definitions = getattr(getattr(item, "_request", None), "_fixture_defs", {})
+    definitions = dict(getattr(getattr(item, "_request", None), "_fixture_defs", {}))
     parameters = getattr(callspec, "params", {})
-    asked = getattr(getattr(item, "_fixtureinfo", None), "argnames", ())
+    is_meant = _by_users(item, definitions, lens)
     fixtures = [
         {"name": name, "scope": str(definition.scope), "value": lens.show(cached[0], name)}
-        for name, definition in list(definitions.items())
+        for name, definition in definitions.items()
         if (cached := definition.cached_result) is not None and cached[2] is None
         if not name.startswith(_MADE_BY_PYTEST) and not _is_parameter(definition)
-        if cached[0] is not None or name in asked or not _is_of_a_plugin(definition, lens)
+        if not _is_of_a_plugin(definition, lens) or is_meant(name)
     ]
     return {
         "parameters": {name: lens.show(value, name) for name, value in parameters.items()},
@@ -169,8 +169,23 @@ def _surroundings(item: pytest.Item, lens: Lens) -> dict[str, Any]:
     }
 
 
+def _by_users(item: pytest.Item, definitions: dict[str, Any], lens: Lens) -> Callable[[str], bool]:
+    """Whether the test, or a fixture of the user's, names a fixture, or asked for it as it ran.
+
+    The others are there for plugins: used by all tests, or by another fixture of theirs.
+    """
+    info = getattr(item, "_fixtureinfo", None)
+    named = {*getattr(info, "argnames", ())}
+    named |= {name for mark in item.iter_markers("usefixtures") for name in mark.args}
+    theirs = {*getattr(info, "names_closure", ())}
+    for definition in definitions.values():
+        arguments = getattr(definition, "argnames", ())
+        (theirs if _is_of_a_plugin(definition, lens) else named).update(arguments)
+    return lambda name: name in named or name not in theirs
+
+
 def _is_of_a_plugin(definition: Any, lens: Lens) -> bool:
-    """Whether a fixture is not the user's; those that only prepare something have no value."""
+    """Whether a fixture is not the user's."""
     func = definition.func
     return type(func) is FunctionType and not lens.project.is_user(func.__code__.co_filename)
 

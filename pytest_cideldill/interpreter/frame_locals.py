@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from sys import getrefcount
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -110,6 +110,11 @@ def read_locals(frame: FrameType) -> Mapping[str, Any]:
     beside = _read_beside(frame)
     inlined = {name: beside[name] for name in beside if name not in _CELLS}
     return {**namespace, **inlined} if inlined else namespace
+
+
+def locals_reader(code: CodeType) -> Callable[[FrameType], Mapping[str, Any]]:
+    """`read_locals` for the frames of one code object: cheaper where it is a function."""
+    return _read_beside if _SNAPSHOT and code.co_flags & _OPTIMIZED else read_locals
 
 
 # Before 3.12 a trace function gives our events: the interpreter has just renewed the snapshot.

@@ -12,7 +12,7 @@ from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.repl_eval import Interruptor, evaluate
-from pytest_cideldill.frames.frames import notice_secrets
+from pytest_cideldill.frames.frames import notice_secrets, visible_traceback
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.pauses.parking import Pause, frame_of, namespace_of
 from pytest_cideldill.protocol import Evaluate
@@ -21,6 +21,9 @@ from pytest_cideldill.rendering.display import Lens
 MAX_CHANGED: Final = 10
 MAX_NAME: Final = 100
 """Of what an evaluation assigned: how many are in a reply, and characters of each."""
+
+MAX_PLACES: Final = 3
+"""Frames of a traceback in a reply."""
 
 _T = TypeVar("_T")
 
@@ -78,15 +81,27 @@ class Console:
         cid = None
         if done.output and not done.is_error:
             cid = self._objects.take(pause.held, done.value).cid
+        at = [] if done.error is None else _raised_at(done.error, self._lens)
         return {
             "session_id": session_id,
             "output": output,
             "stdout": self._lens.text(done.stdout),
             "is_error": done.is_error,
+            **({"at": at} if at else {}),
             "timed_out": done.timed_out,
             "changed": [self._lens.text(each, MAX_NAME) for each in done.changed[:MAX_CHANGED]],
             "result_cid": cid,
         }
+
+
+def _raised_at(error: BaseException, lens: Lens) -> list[dict[str, Any]]:
+    """The innermost frames of the user's code in the traceback of an error, innermost last."""
+    places = visible_traceback(error, lens.project)
+    users = [(frame, line) for frame, line in places if lens.project.has(frame)]
+    return [
+        {**lens.place(frame, line), "function": frame.f_code.co_qualname}
+        for frame, line in reversed(users[:MAX_PLACES])
+    ]
 
 
 def _frame_that_has(name: str, pause: Pause, lens: Lens) -> str:

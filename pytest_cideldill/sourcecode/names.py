@@ -78,6 +78,17 @@ class FunctionName:
             return module == self.module and self.target in (qualname, short)
         return self.target in (f"{module}.{qualname}", f"{module}.{short}")
 
+    def is_end_of(self, path: str) -> bool:
+        """Whether it is a dotted name that leaves out the first parts of a path: `Cart.total`.
+
+        Args:
+            path: Dotted path of a function.
+        """
+        if self.path is not None or self.module is not None or "." not in self.target:
+            return False
+        is_glob = self.precision is Precision.GLOB
+        return not is_glob and path.replace(".<locals>", "").endswith(f".{self.target}")
+
     def may_be_in(self, modules: Iterable[str], file: str) -> bool:
         """Whether a file may define a matching function; if not, it need not be read.
 

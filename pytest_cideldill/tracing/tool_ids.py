@@ -10,13 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from types import FunctionType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from pytest_cideldill.patching.builtin_proxy import Disguise
 from pytest_cideldill.tracing.interface import SourceUnavailable
-
-if TYPE_CHECKING:
-    from pytest_cideldill.tracing.sysmon import MonitoringSource
 
 IDS: Final = (4, 5, 2)
 """Tool ids in the order they are tried.
@@ -42,6 +39,16 @@ ORIGINAL: Final = SimpleNamespace(
 """The original functions, for our own use."""
 
 
+class Holder(Protocol):
+    """An object that holds tool ids: a source of events, or the recorder of a question."""
+
+    def holds(self, tool: object) -> bool:
+        """Whether it holds an id."""
+
+    def leave(self, tool: int) -> None:
+        """Go on with other ids, or without any, as the program wants this one."""
+
+
 def claim() -> tuple[int, int]:
     """Two tool ids, or the same one twice if no second one is free.
 
@@ -52,6 +59,19 @@ def claim() -> tuple[int, int]:
     if not taken:
         raise SourceUnavailable(f"No tool id of sys.monitoring is free: {owners(IDS)}.")
     return taken[0], taken[-1]
+
+
+def claim_one(wanted: int = NONE) -> int:
+    """One tool id, but not `wanted`.
+
+    Raises:
+        SourceUnavailable: No id is free.
+    """
+    tools = tuple(tool for tool in (*IDS, *_LAST) if tool != wanted)
+    taken = _claim(tools, 1)
+    if not taken:
+        raise SourceUnavailable(f"No tool id of sys.monitoring is free: {owners(tools)}.")
+    return taken[0]
 
 
 def claim_instead(mine: tuple[int, int], wanted: int) -> tuple[int, int]:
@@ -101,11 +121,11 @@ def _claim(tools: Iterable[int], most: int) -> list[int]:
 
 # --- functions for the program --------------------------------------------------------------------
 
-_holders: Final[list[MonitoringSource]] = []
+_holders: Final[list[Holder]] = []
 _stand_ins: Final[dict[str, Disguise]] = {}
 
 
-def lend(holder: MonitoringSource) -> None:
+def lend(holder: Holder) -> None:
     """From now on, let the program claim and free the ids of a holder."""
     _holders.append(holder)
     for name, original in vars(ORIGINAL).items():
@@ -114,7 +134,7 @@ def lend(holder: MonitoringSource) -> None:
             setattr(sys.monitoring, name, _stand_ins[name])
 
 
-def end_lending(holder: MonitoringSource) -> None:
+def end_lending(holder: Holder) -> None:
     """Undo `lend`; after the last holder the interpreter's own functions are back."""
     _holders[:] = [each for each in _holders if each is not holder]
     while _stand_ins and not _holders:

@@ -169,3 +169,24 @@ def test_the_name_of_a_class_means_its_init(text: str, means: bool) -> None:
 def test_methods_of_builtin_classes_are_known_without_a_process(text: str, is_one: bool) -> None:
     """They can't be intercepted anywhere; a module of the project may be called `map`."""
     assert parse_function_name(text).is_builtin_method is is_one
+
+
+@pytest.mark.parametrize(
+    ("text", "is_end"),
+    [
+        ("Cart.total", True),
+        ("cart.Cart.total", True),
+        ("shop.cart.Cart.total", False),
+        ("total", False),
+        ("art.total", False),
+        ("shop/cart.py::Cart.total", False),
+        ("cart:Cart.total", False),
+        ("*.total", False),
+    ],
+)
+def test_a_dotted_name_may_leave_out_the_first_modules(text: str, is_end: bool) -> None:
+    assert parse_function_name(text).is_end_of("shop.cart.Cart.total") is is_end
+
+
+def test_the_function_around_a_nested_one_may_be_left_out() -> None:
+    assert parse_function_name("outer.inner").is_end_of("shop.outer.<locals>.inner")

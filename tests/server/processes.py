@@ -17,6 +17,7 @@ import mcp_types as types
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Recipe
+from cideldill_mcp.questions.beside_runs import questions_beside
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.tools import profile
@@ -233,7 +234,8 @@ class Front:
     def __init__(self) -> None:
         self.desired, self.log = Desired(), EventLog()
         self.runs = Runs(Recipe(["sleep"], ["60"]), self.desired, self.log)
-        self.toolbox = CheckedToolbox(profile.tools("full"), self.runs)
+        self.questions = questions_beside(self.runs)
+        self.toolbox = CheckedToolbox(profile.tools("full"), self.runs, self.questions)
         self._processes: list[Process] = []
 
     async def start(self, **order: Any) -> Run:
@@ -285,6 +287,7 @@ class Front:
 
     async def close(self) -> None:
         """End everything; processes hang up when they are told to let go."""
+        await self.questions.close(DEADLINE_S)
         closing = self.runs.close("disconnect", DEADLINE_S)
         await asyncio.gather(closing, *(each.close() for each in self._processes))
 

@@ -12,7 +12,7 @@ from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS
 from cideldill_mcp.runs.registry import RunList
 from cideldill_mcp.tools import profile
-from cideldill_mcp.tools.definitions import MAX_CHARS, Param, Reply, Request, Tool
+from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.toolbox import Toolbox
 from pytest_cideldill.errors import ErrorCode, Refusal
 from tests.server.processes import in_loop
@@ -29,7 +29,7 @@ VALUES: dict[str, Any] = {
 
 
 def every_param() -> list[Any]:
-    params = [(tool, param) for tool in ALL for param in (*tool.params, MAX_CHARS)]
+    params = [(tool, param) for tool in ALL for param in tool.checked]
     return [pytest.param(*each, id=f"{each[0].name}-{each[1].name}") for each in params]
 
 
@@ -104,7 +104,7 @@ def test_a_required_value_that_is_missing_or_blank_is_refused(tool: Tool, param:
 @pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
 def test_unknown_extra_parameters_are_ignored(tool: Tool) -> None:
     checked = tool.check(enough(tool) | {"no_such_parameter": object(), "": 1})
-    assert set(checked) == {param.name for param in (*tool.params, MAX_CHARS)}
+    assert set(checked) == {param.name for param in tool.checked}
 
 
 @pytest.mark.parametrize(
@@ -352,11 +352,9 @@ def test_any_takes_every_value() -> None:
 def test_a_schema_says_what_is_checked(tool: Tool) -> None:
     """Made from the same table; every key that constrains is there."""
     schema = tool.definition().input_schema
-    shown = {param.name: param for param in (*tool.params, MAX_CHARS)}
+    shown = {param.name: param for param in tool.shown}
     assert schema["type"] == "object"
-    assert set(schema["properties"]) == {
-        name for name in shown if name != "max_chars" or tool.is_list
-    }
+    assert set(schema["properties"]) == set(shown)
     assert schema.get("required", []) == [param.name for param in tool.params if param.required]
     for name, reported in schema["properties"].items():
         param = shown[name]
@@ -388,7 +386,14 @@ def test_descriptions_are_short_on_average() -> None:
     assert sum(len(tool.about) for tool in ALL) / len(ALL) <= 170
 
 
-@pytest.mark.parametrize(("name", "most"), [("full", 21_000), ("plan", 21_000), ("triage", 8_000)])
+def test_only_where_one_starts_is_always_loaded() -> None:
+    """`_meta` of clients that load definitions on demand."""
+    listing = [tool.definition().model_dump(by_alias=True, exclude_none=True) for tool in ALL]
+    loaded = {each["name"]: each["_meta"] for each in listing if "_meta" in each}
+    assert loaded == {"test_run": {"anthropic/alwaysLoad": True}}
+
+
+@pytest.mark.parametrize(("name", "most"), [("full", 28_000), ("plan", 21_000), ("triage", 15_000)])
 def test_the_list_of_tools_is_small(name: str, most: int) -> None:
     """Every client pays for it in every conversation."""
     listing = types.ListToolsResult(tools=[tool.definition() for tool in profile.tools(name)])
@@ -412,7 +417,7 @@ class NoRuns(RunList):
 
 def toolbox(handler: Any, *params: Param) -> Toolbox:
     tool = Tool("probe", "Probe", "For tests.", handler, params, is_list=True)
-    return Toolbox([tool], NoRuns())  # type: ignore[arg-type]
+    return Toolbox([tool], NoRuns(), None)  # type: ignore[arg-type]
 
 
 async def call(box: Toolbox, **arguments: Any) -> tuple[bool, dict[str, Any]]:

@@ -19,7 +19,7 @@ from cideldill_mcp.breakpoints.inspection import (
     sources_of,
 )
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.tools.tests import _relative
+from cideldill_mcp.runs.nodeids import relative
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import AddBreakpoint, Replied
 from pytest_cideldill.sourcecode.names import parse_function_name
@@ -208,9 +208,9 @@ def test_node_ids_may_begin_where_the_server_was_started(
     monkeypatch.chdir(root)
     rootdir = str(root / "shop")
     for given in ("cart.py::test_a", "shop/cart.py::test_a", f"{rootdir}/cart.py::test_a"):
-        assert _relative(given, rootdir) == "cart.py::test_a"
-    assert _relative("other.py::test_a", rootdir) == "other.py::test_a"
-    assert _relative("shop/cart.py::test_a", "/gone") == "shop/cart.py::test_a"
+        assert relative(given, rootdir) == "cart.py::test_a"
+    assert relative("other.py::test_a", rootdir) == "other.py::test_a"
+    assert relative("shop/cart.py::test_a", "/gone") == "shop/cart.py::test_a"
 
 
 # --- breakpoint_add -----------------------------------------------------------------------------

@@ -48,7 +48,7 @@ async def connected(tools: str = "full") -> AsyncIterator[tuple[Front, Client]]:
             notifier = Notifier(front.runs.log, lambda *_: None)
             async with anyio.create_task_group() as group:
                 clients = Clients("memory", notifier, group)
-                server = build_server(front.runs, Settings(tools=tools), clients)
+                server = build_server(front.runs, front.questions, Settings(tools=tools), clients)
                 async with Client(server) as client:
                     yield front, client
                 group.cancel_scope.cancel()

@@ -48,7 +48,9 @@ async def served() -> AsyncIterator[Served]:
     async with serving() as front, anyio.create_task_group() as group:
         notifier = Notifier(front.log, lambda *_: None)
         clients = Clients("memory", notifier, group)
-        yield Served(front, notifier, build_server(front.runs, Settings(), clients))
+        yield Served(
+            front, notifier, build_server(front.runs, front.questions, Settings(), clients)
+        )
         group.cancel_scope.cancel()
 
 

@@ -81,10 +81,8 @@ async def test_a_stop_that_came_before_is_reported_at_once_and_only_once() -> No
             pause["seq"],
         )
         assert (reported["thread_id"], reported["reason"]) == (1, "breakpoint")
-        assert reported["location"] == {
-            "file": "shop.py", "line": 3, "function": "total", "source": "x",
-            "column": None, "module": None,
-        }  # fmt: skip
+        place = {"file": "shop.py", "line": 3, "function": "total", "source": "x"}
+        assert reported["location"] == place
         again = await front.call("breakpoint_wait", timeout_ms=SOON)
         assert (again["hit"], again["reason"], again["timeout"]) == (False, "timeout", True)
 

@@ -155,3 +155,40 @@ def only_stop(reply: dict[str, Any]) -> dict[str, Any]:
     (stop,) = reply["stops"]
     assert isinstance(stop, dict)
     return stop
+
+
+def locals_of(stop: dict[str, Any]) -> dict[str, str]:
+    """Names and values of the frame that a stop shows: in its autopsy if it has one."""
+    if "autopsy" not in stop:
+        shown: dict[str, str] = stop.get("locals", {})
+        return shown
+    autopsy = stop["autopsy"]
+    frame = autopsy["frames"][autopsy.get("userFrameIndex", 0)]
+    variables = frame.get("arguments", []) + frame.get("variables", {}).get("locals", [])
+    assertion = autopsy.get("assertion", {})
+    operands = {
+        assertion[f"{side}Expression"]: assertion[side]
+        for side in ("left", "right")
+        if assertion.get(f"{side}Expression", "").isidentifier()
+    }
+    return operands | {each["name"]: each["value"] for each in variables}
+
+
+def exception_of(stop: dict[str, Any]) -> dict[str, Any]:
+    """Type and message of the exception at which a stop is."""
+    exception: dict[str, Any] = stop.get("autopsy", stop)["exception"]
+    return {"type": exception["type"], "message": exception.get("message", "")}
+
+
+def run_of(stop: dict[str, Any]) -> str:
+    """The id of the run of a pause."""
+    return str(stop["pause_id"]).partition(".")[0]
+
+
+def source_of(stop: dict[str, Any]) -> str:
+    """The source line at which a stop is; empty: unknown."""
+    place = stop["location"]
+    if "autopsy" in stop:
+        autopsy = stop["autopsy"]
+        place = autopsy["frames"][autopsy.get("userFrameIndex", 0)]
+    return str(place.get("source", ""))

@@ -125,7 +125,7 @@ class Bed:
                     pauses[what] += 1
                     if what in self.suite.busy and pauses[what] == PAUSES:
                         agent.call("breakpoint_set_behavior", function_name=what, behavior="go")
-                    agent.call("breakpoint_continue", pause_id=stop["id"])
+                    agent.call("breakpoint_continue", pause_id=stop["pause_id"])
                 agent.call("breakpoint_wait", timeout_ms=int(WAIT_S * 1_000))
                 reply = agent.call("debug_state")
             assert (reply["state"], reply.get("warnings")) == ("finished", None), reply

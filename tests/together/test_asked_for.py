@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.driver import exception_of, only_stop
 from tests.together.workbench import Bench, workbench
 
 SHOP = """
@@ -186,7 +186,7 @@ def test_a_copy_takes_the_place_of_an_argument(shop: Bench) -> None:
     stop = shop.stop_of(TWO)
     (cid,) = arguments_of(shop, stop)
     reply = shop.go_on(stop, modified_args=[{"$cid": cid}])
-    assert reply["stops"][0]["exception"]["message"].startswith("assert None == 'b'")
+    assert exception_of(reply["stops"][0])["message"].startswith("assert None == 'b'")
     assert shop.eval(only_stop(reply), "reader.parts") == "[]"
 
 

@@ -460,7 +460,8 @@ def test_at_a_pause_it_is_shown_as_it_is_now(bench: Bench) -> None:
         stop["pause_id"],
         True,
     )
-    assert reported["threadId"] == stop["thread"]["id"]
+    (paused,) = bench.agent.call("breakpoint_list_paused")["paused"]
+    assert reported["threadId"] == paused["thread"]["id"]
 
     stop = only_stop(bench.go_on(stop))
     assert stop["reason"] == "test_failure"
@@ -510,12 +511,10 @@ def test_an_exception_in_the_middle_of_a_test_is_reported_with_what_is_around_it
     while reply["state"] == "paused":
         stop = only_stop(reply)
         asked = bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
+        assert asked["fixtures"] == [{"name": "cart", "scope": "function", "value": "[1, 2]"}]
+        assert set(asked["siblings"]) == {"passed", "failed"}
         for reported in (asked, stop["autopsy"]) if "autopsy" in stop else (asked,):
             assert reported["parameters"] == {"name": "'lamp'"}
-            assert reported["fixtures"] == [
-                {"name": "cart", "scope": "function", "value": "[1, 2]"}
-            ]
-            assert set(reported["siblings"]) == {"passed", "failed"}
             assert reported["stdout"] == "first words\nlooking for lamp\n"
             assert reported["stderr"] == "not well\n"
             assert "slow" in reported["log"]

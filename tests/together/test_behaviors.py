@@ -150,7 +150,7 @@ def test_a_result_is_seen_and_replaced(bank: Bench) -> None:
     bank.breakpoint("bank.fee", behavior="go")
     bank.agent.call("breakpoint_set_after_behavior", function_name="bank.fee", behavior="stop")
     stop = bank.stop_of(TEST.replace("(3, -3)", "(1, 2, 3)"))
-    assert (stop["phase"], stop["pause_reason"]) == ("after", "breakpoint")
+    assert (stop["phase"], stop["reason"]) == ("after", "breakpoint")
     assert stop["call_data"]["pretty_result"] == "2"
     assert bank.eval(stop, "__return__ + amount") == "3"
     stop = only_stop(bank.go_on(stop))
@@ -166,7 +166,7 @@ def test_an_exception_is_seen_swallowed_and_replaced(bank: Bench) -> None:
     bank.agent.call("breakpoint_set_default_behavior", behavior="exception")
     bank.breakpoint("bank.fee")
     stop = bank.stop_of(TEST.replace("(3, -3)", "(-1, -2, -3)"))
-    assert (stop["phase"], stop["pause_reason"]) == ("exception", "exception")
+    assert (stop["phase"], stop["reason"]) == ("exception", "exception")
     assert stop["call_data"]["exception"] == {"type": "bank.Refused", "message": "-1"}
     assert stop["location"]["function"] == "fee"
     assert stop["location"]["source"] == "raise Refused(amount)"

@@ -45,7 +45,7 @@ def test_functions_of_every_kind_pause_although_imported_by_name_before(shapes: 
     while reply["state"] == "paused":
         stop = only_stop(reply)
         data = stop["call_data"]
-        assert (stop["phase"], stop["pause_reason"]) == ("before", "breakpoint")
+        assert (stop["phase"], stop["reason"]) == ("before", "breakpoint")
         assert data["call_site"]["file"] == "test_it.py"
         name = data["qualified_name"].removeprefix("geo.shapes.")
         seen.append((name, data["pretty_args"][-1], data["pretty_kwargs"]))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.driver import locals_of, only_stop
 from tests.together.workbench import OVER, Bench
 
 full = pytest.mark.full
@@ -312,7 +312,7 @@ def test_forks_while_a_thread_is_paused(bench: Bench) -> None:
     """The pause stays and answers; so do forks that its evaluations make."""
     arm(bench, tracepoint=False)
     stop = bench.stop_of(PAUSED)
-    assert (stop["phase"], stop["locals"]) == ("before", {"n": "3"})
+    assert (stop["phase"], locals_of(stop)) == ("before", {"n": "3"})
     for _ in range(5):
         assert bench.eval(stop, "n + 1") == "4"
     own = "import os\npid = os.fork()\nif pid == 0: os._exit(5)\nos.waitpid(pid, 0)[1]"

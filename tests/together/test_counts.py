@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.driver import locals_of, only_stop
 from tests.together.workbench import Bench
 
 full = pytest.mark.full
@@ -67,9 +67,9 @@ def test_each_threshold_narrows_down_the_one_before(till: Bench) -> None:
     assert (late["type"], late["id"][:3]) == ("tracepoint", "tp-")
     stop = only_stop(till.run())
     assert (stop["breakpoint_id"], stop["hit_count"]) == (stopping["id"], 5)
-    assert stop["locals"]["number"] == "5"
+    assert locals_of(stop)["number"] == "5"
     stop = only_stop(till.go_on(stop))
-    assert (stop["hit_count"], stop["locals"]["number"]) == (14, "2")
+    assert (stop["hit_count"], locals_of(stop)["number"]) == (14, "2")
     assert messages(till, odd) == ["1", "3", "5", "7", "9", "11", "1"]
     assert messages(till, every) == ["3", "6", "9", "12"]
     assert messages(till, few) == ["1", "2"]
@@ -128,10 +128,10 @@ def test_a_condition_may_take_its_time_but_not_all_of_it(till: Bench) -> None:
     slow = "number != 2 or __import__('time').sleep(60) or True"
     stopping = till.agent.call("breakpoint_set", **BODY, condition=slow, hit_count=2)
     stop = only_stop(till.run())
-    assert (stop["pause_reason"], stop["condition_error"]) == ("condition_error", "timeout")
-    assert stop["locals"]["number"] == "2"
+    assert (stop["reason"], stop["condition_error"]) == ("condition_error", "timeout")
+    assert locals_of(stop)["number"] == "2"
     stop = only_stop(till.go_on(stop))
-    assert (stop["pause_reason"], stop["locals"]["number"]) == ("breakpoint", "3")
+    assert (stop["reason"], locals_of(stop)["number"]) == ("breakpoint", "3")
     reported = till.listed(stopping["id"])
     assert (reported["conditionErrors"], reported["lastConditionError"]) == (1, "timeout")
 

@@ -306,7 +306,7 @@ def test_a_served_test_finds_the_descriptors_that_it_found_before(tmp_path: Path
             reply, stops = bench.run(), 0
             while reply["state"] == "paused":
                 stop = only_stop(reply)
-                if stop["pause_reason"] != "test_failure":
+                if stop["reason"] != "test_failure":
                     stops += 1
                     bench.eval(stop, "items[0].__class__")
                     reported = bench.agent.call(
@@ -469,7 +469,7 @@ def test_a_stop_arrives_after_all_descriptors_were_closed(tmp_path: Path, way: s
             cid = reported["variables"][0]["cid"]
             assert bench.agent.call("breakpoint_inspect_object", cid=cid)["type"] == "list"
             reply = bench.go_on(stop)
-        assert only_stop(reply)["pause_reason"] == "test_failure"
+        assert only_stop(reply)["reason"] == "test_failure"
         reply = bench.go_on(only_stop(reply))
         assert reply["outcomes"] == {"passed": 1, "failed": 1}, reply
         assert reply["end"]["kind"] == "finished"

@@ -77,6 +77,30 @@ def test_a_run_without_tests_says_what_was_looked_for(bench: Bench) -> None:
     assert bench.agent.call("breakpoint_wait", timeout_ms=1)["end"] == reply["end"]
 
 
+def test_files_with_tests_whose_names_do_not_match_are_named(bench: Bench) -> None:
+    """When nothing was found; by a quick look at the text, so nothing is imported."""
+    bench.write(
+        **{
+            "checks/check_cart.py": "raise SystemExit('imported')\ndef test_total(): pass\n",
+            "checks/later.py": "class TestCart:\n    x = 1\n\n    def test_it(self): 0\n",
+            "shop/testing.py": "class TestClient:\n    def get(self): pass\n\ndef testament(): 1\n",
+            "venv/pyvenv.cfg": "",
+            "venv/lib/other.py": "def test_of_a_library(): pass\n",
+            "build/copy.py": "def test_total(): pass\n",
+            "conftest.py": "def test_nothing(): pass\n",
+        }
+    )
+    message = bench.run()["end"]["message"]
+    assert message.startswith(f"no tests: 0 found in {bench.root} (python_files test_")
+    assert message.endswith(
+        "; these hold tests, and their names do not match python_files: checks/check_cart.py, "
+        "checks/later.py"
+    )
+    bench.write(**{f"checks/more_{n}.py": "async def test_it(): pass\n" for n in range(6)})
+    message = bench.run()["end"]["message"]
+    assert message.endswith("checks/more_0.py, checks/more_1.py, checks/more_2.py and 3 more")
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_run_without_tests_says_who_left_them_out(bench: Bench, workers: int) -> None:

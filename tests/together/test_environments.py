@@ -289,7 +289,7 @@ class Place:
                 for stop in agent.call("breakpoint_list_paused", max_chars=200_000)["paused"]:
                     pauses[stop["phase"]] += 1
                     _evaluate(agent, stop)
-                    reply = agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)
+                    reply = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
         seen = Record.read(record)
         assert (reply["state"], reply["exit_code"]) == ("finished", seen.exit_code), reply
         assert "warnings" not in reply, reply
@@ -316,7 +316,7 @@ def _alike(err: str) -> str:
 
 def _evaluate(agent: Agent, stop: dict[str, Any]) -> None:
     """An expression that a compiler warns about, and the locals."""
-    id = stop["id"]
+    id = stop["pause_id"]
     reported = agent.call("breakpoint_repl_eval", pause_id=id, expression=r'"\d" is 1')
     assert reported["output"] == "False", reported
     agent.call("variables_get", pause_id=id)

@@ -118,3 +118,100 @@ def test_an_evaluation_does_not_trigger_breakpoints(bench: Bench, stop: dict[str
     assert added["verified"] is True
     assert bench.eval(stop, "helper(1)", frame_index=1) == "LookupError: deep"
     bench.agent.call("breakpoint_remove", id=added["id"])
+
+
+def evaluate_all(
+    bench: Bench, stop: dict[str, Any], *expressions: str, **options: Any
+) -> dict[str, Any]:
+    return bench.agent.call(
+        "breakpoint_repl_eval",
+        pause_id=stop["pause_id"],
+        expressions=list(expressions),
+        **options,
+    )
+
+
+def test_several_expressions_are_evaluated_in_order_in_one_session(
+    bench: Bench, stop: dict[str, Any]
+) -> None:
+    """An error of one does not end the others."""
+    reply = evaluate_all(
+        bench, stop, "seven = 7", "print('x') or seven + 1", "nothing", "len(inner)"
+    )
+    first, second, third, fourth = reply["results"]
+    assert first == {"is_error": False}
+    assert (second["output"], second["stdout"]) == ("8", "x\n")
+    assert len(second["result_cid"]) == 128
+    assert third["is_error"] is True
+    assert third["output"].startswith("NameError: name 'nothing' is not defined")
+    assert fourth["output"] == "8"
+    assert evaluate(bench, stop, "seven")["session_id"] == reply["session_id"]
+    callers = evaluate_all(bench, stop, "type(outer)", "'inner' in dir()", frame_index=1)["results"]
+    assert [each["output"] for each in callers] == ["<class 'list'>", "False"]
+
+
+def test_an_error_names_the_frames_that_raised_it(bench: Bench, stop: dict[str, Any]) -> None:
+    """Those of the user's code alone, innermost last, three at most."""
+    path = bench.root / "test_it.py"
+    line = 1 + path.read_text(encoding="utf-8").splitlines().index('    raise LookupError("deep")')
+    place = {"file": "test_it.py", "line": line, "function": "helper"}
+    single = evaluate(bench, stop, "helper(2)")
+    assert (single["is_error"], single["at"]) == (True, [place])
+    bad = {"file": "test_it.py", "line": line + 4, "function": "test_bad"}
+    of_library, none, malformed = evaluate_all(
+        bench, stop, "import json; test_bad()", "1 / 0", "1 +"
+    )["results"]
+    assert of_library["at"] == [bad, place]
+    assert "at" not in none
+    assert "at" not in malformed
+    nested = "calls = [lambda: helper(1)]\nlist(map(lambda call: call(), calls))"
+    assert evaluate(bench, stop, nested)["at"] == [place]
+    assert "at" not in evaluate(bench, stop, "1")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "parameter"),
+    [
+        ({}, "missing_expression", "expression"),
+        ({"expression": "1", "expressions": ["1"]}, "invalid_parameter", "expressions"),
+        ({"expressions": []}, "invalid_parameter", "expressions"),
+        ({"expressions": ["1"] * 51}, "invalid_parameter", "expressions"),
+        ({"expressions": ["1", " "]}, "missing_expression", "expressions"),
+        ({"expressions": [1]}, "invalid_parameter", "expressions"),
+    ],
+)
+def test_one_expression_or_a_list_of_them_is_needed(
+    bench: Bench, stop: dict[str, Any], options: dict[str, Any], error: str, parameter: str
+) -> None:
+    asked = {"pause_id": stop["pause_id"]} | options
+    refused = bench.agent.refused("breakpoint_repl_eval", **asked)
+    assert (refused["error"], refused["parameter"]) == (error, parameter)
+
+
+def test_the_time_limit_holds_for_all_expressions(bench: Bench, stop: dict[str, Any]) -> None:
+    """What was evaluated before is in the refusal."""
+    refused = bench.agent.refused(
+        "breakpoint_repl_eval",
+        pause_id=stop["pause_id"],
+        expressions=["len(inner)", "import time\nwhile True: time.sleep(0.01)", "1"],
+        timeout_s=1,
+    )
+    assert (refused["error"], refused["stopped"]) == ("eval_timeout", True)
+    assert [each["output"] for each in refused["results"]] == ["8"]
+    assert evaluate(bench, stop, "1")["output"] == "1"
+
+
+@pytest.mark.full
+def test_waits_up_to_an_hour_are_accepted(bench: Bench, stop: dict[str, Any]) -> None:
+    """And no longer ones."""
+    assert evaluate(bench, stop, "1", timeout_s=3_600)["output"] == "1"
+    waited = bench.agent.call("breakpoint_wait", timeout_ms=3_600_000)
+    assert waited["reason"] == "paused"
+    for tool, name, value in (
+        ("breakpoint_repl_eval", "timeout_s", 3_601),
+        ("breakpoint_wait", "timeout_ms", 3_600_001),
+        ("test_run", "timeout_s", 3_601),
+        ("debug_step", "timeout_s", 3_601),
+    ):
+        asked = {"pause_id": stop["pause_id"], "expression": "1", name: value}
+        assert bench.agent.refused(tool, **asked)["parameter"] == name

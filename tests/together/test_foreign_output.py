@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.together.driver import locals_of
 from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.full
@@ -48,7 +49,7 @@ def test_all_that_asks_about_sources_is_answered(loud: Bench) -> None:
     assert call("test_list")["tests"] == ["test_it.py::test_it"]
     reply = loud.run(tracepoints=[line | {"log_message": "now {number}"}])
     (stop,) = reply["stops"]
-    assert stop["locals"]["number"] == "2"
+    assert locals_of(stop)["number"] == "2"
     reply = loud.go_on(stop)
     assert (reply["state"], reply["exit_code"]) == ("finished", 0)
     assert "now 2" in [hit["message"] for hit in loud.events("hit")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.driver import only_stop, run_of
 from tests.together.workbench import Bench
 
 FREEZES = """
@@ -99,5 +99,5 @@ def test_calls_of_frozen_functions_are_recorded(bench: Bench) -> None:
     reply = bench.go_on(stop)
     assert reply["neverHit"] == []
     records = bench.agent.call("breakpoint_get_call_records")["calls"]
-    mine = [each["qualified_name"] for each in records if each["run_id"] == stop["run_id"]]
+    mine = [each["qualified_name"] for each in records if each["run_id"] == run_of(stop)]
     assert mine == ["prices.add"]

@@ -181,7 +181,7 @@ def test_a_condition_that_raises_stops_once_and_then_never(shapes: Bench) -> Non
     """Stop once with `condition_error`, then treat it as false."""
     shapes.breakpoint("area", condition="1 / width > 0")
     stop = only_stop(shapes.test(MANY_CALLS))
-    assert stop["pause_reason"] == "condition_error"
+    assert stop["reason"] == "condition_error"
     reply = shapes.go_on(stop)
     seen = []
     while reply["state"] == "paused":

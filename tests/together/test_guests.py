@@ -189,7 +189,7 @@ def test_each_attempt_is_reported_and_the_last_one_counts(
         (nodeids[1], 1),
         (nodeids[1], 2),
     ]
-    assert all(stop["worker"].startswith(worker) for stop in paused)
+    assert all(stop["pause_id"].split(".")[1].startswith(worker) for stop in paused)
 
     reply = crowd.run(nodeids, args=args, pause_on="never")
     assert reply["outcomes"] == {"passed": 1, "failed": 1, "rerun": 3, "skipped": 1}

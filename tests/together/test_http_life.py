@@ -175,8 +175,8 @@ def test_with_http_server_and_run_outlive_the_client_over_stdio(make_project: Ma
         (stop,) = end.call("test_run")["stops"]
         end.hang_up()
         with over_http(place) as agent:
-            assert agent.call("debug_state")["paused"] == [stop["id"]]
-            seen = agent.call("breakpoint_repl_eval", pause_id=stop["id"], expression="6 * 7")
+            assert agent.call("debug_state")["paused"] == [stop["pause_id"]]
+            seen = agent.call("breakpoint_repl_eval", pause_id=stop["pause_id"], expression="6 * 7")
             assert seen["output"] == "42"
         assert end.leave_by(signal.SIGTERM) == 0
 
@@ -328,7 +328,7 @@ def test_a_client_that_opens_the_stream_of_a_session_late_or_early_is_pushed_to(
             stop = json.loads(ran.message["result"]["content"][0]["text"])["stops"][0]
             reported = [next_event(events, STOPS), next_event(events, STOPS)]
         assert tuple(each["method"] for each in reported) == STOPS
-        continued = tool_call("breakpoint_continue", pause_id=stop["id"], wait=True)
+        continued = tool_call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
         assert place.post(continued, headers=session).status == 200
         wait_until(lambda: place.can_listen(session), "its stream is gone")
         with place.stream(headers=session) as events:

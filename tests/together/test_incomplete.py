@@ -83,7 +83,7 @@ def test_a_stop_arrives_whatever_its_report_holds(tmp_path: Path) -> None:
             state = bench.agent.call("debug_state")
             assert (where, state["state"], state["paused"]) == (where, "paused", [paused["id"]])
             threads = bench.agent.call("threads_list")["threads"]
-            assert (where, stop["thread"]["id"]) in [(where, each["id"]) for each in threads]
+            assert (where, paused["thread"]["id"]) in [(where, each["id"]) for each in threads]
             if name in UNREADABLE and ".".join(place) not in CERTAIN:
                 assert (where, "incomplete" in stop) == (where, True)
             reply = bench.go_on(stop)

@@ -37,7 +37,7 @@ def test_an_endless_loop_is_stopped_where_it_is(bench: Bench) -> None:
     assert reply["status"] == "paused"
     assert "pending" not in reply
     stop = only_stop(reply)
-    assert (stop["phase"], stop["pause_reason"], stop["id"]) == (
+    assert (stop["phase"], stop["reason"], stop["pause_id"]) == (
         "line",
         "interrupt",
         reply["pause_id"],
@@ -49,7 +49,7 @@ def test_an_endless_loop_is_stopped_where_it_is(bench: Bench) -> None:
     again = agent.call("debug_pause")
     assert (again["status"], again["pause_id"]) == ("already_paused", reply["pause_id"])
     bench.eval(stop, "globals()['go'] = True")
-    stepped = agent.call("debug_step", pause_id=stop["id"])
+    stepped = agent.call("debug_step", pause_id=stop["pause_id"])
     assert (stepped["reason"], stepped["location"]["line"]) == ("step", 8)
     assert bench.go_on(stop)["outcomes"] == {"passed": 1, "failed": 0}
 
@@ -72,7 +72,7 @@ def test_a_blocking_call_is_stopped_and_goes_on(bench: Bench) -> None:
     )
     stop = only_stop(bench.agent.call("debug_pause"))
     assert (stop["location"]["function"], stop["location"]["line"]) == ("test_waits", 8)
-    stack = bench.agent.call("stacktrace_get", pause_id=stop["id"])["frames"]
+    stack = bench.agent.call("stacktrace_get", pause_id=stop["pause_id"])["frames"]
     assert stack[0]["isExternal"]
     bench.eval(stop, "import test_it; test_it.arrived.set()")
     assert bench.go_on(stop)["exit_code"] == 0
@@ -170,10 +170,10 @@ def test_a_step_can_be_stopped_on_its_way(bench: Bench) -> None:
     added = bench.agent.call("breakpoint_set", file="test_it.py", line=7)
     stop = bench.stop_of(BUSY)
     bench.agent.call("breakpoint_remove", id=added["id"])  # on 3.11 each round would pass it
-    reply = bench.agent.call("debug_step", pause_id=stop["id"], timeout_s=0.2)
+    reply = bench.agent.call("debug_step", pause_id=stop["pause_id"], timeout_s=0.2)
     assert reply["reason"] == "running"
     reply = bench.agent.call("debug_pause")
-    assert (reply["status"], reply["pause_id"]) == ("paused", stop["id"])
+    assert (reply["status"], reply["pause_id"]) == ("paused", stop["pause_id"])
     bench.eval(stop, "globals()['go'] = True")
     assert bench.go_on(stop)["exit_code"] == 0
 

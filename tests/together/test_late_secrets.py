@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_cideldill.redaction.tags import HOW_TO_SHOW
-from tests.together.driver import connected, only_stop, server
+from tests.together.driver import connected, locals_of, only_stop, server
 from tests.together.records import recorded
 from tests.together.workbench import Bench
 
@@ -102,7 +102,7 @@ def test_and_live(bench: Bench) -> None:
     while reply.get("stops"):
         stop = only_stop(reply)
         reported.append(str(stop) + bench.eval(stop, "[said]") + bench.eval(stop, "print(said)"))
-        assert TAG.search(stop["locals"]["said"])
+        assert TAG.search(locals_of(stop)["said"])
         reply = bench.go_on(stop)
     assert len(reported) == 4
     assert left_in("".join(reported)) == []
@@ -197,7 +197,7 @@ def test_what_is_harmless_under_the_name_of_a_secret_is_shown(bench: Bench) -> N
     """A lexer's tokens, words and numbers; and the first reply with a tag says what it is."""
     reply = bench.test(HARMLESS)
     stop = only_stop(reply)
-    shown = dict(stop["locals"])
+    shown = dict(locals_of(stop))
     assert TAG.fullmatch(shown.pop("csrf_token"))
     assert shown == {
         "token": "Token(kind=<Kind.SIGN: 2>, text='+', position=0)",
@@ -218,8 +218,8 @@ def test_an_ini_option_takes_a_name_out(tmp_path: Path) -> None:
     with connected(server(tmp_path)) as agent:
         bench = Bench(agent, tmp_path)
         stop = bench.stop_of(HARMLESS.replace('kind = "NAME"', 'password = "ab77" + "Rt09ppQ1"'))
-        assert stop["locals"]["csrf_token"] == "'zq81Lm07xQ44'"
-        assert TAG.fullmatch(stop["locals"]["password"])
+        assert locals_of(stop)["csrf_token"] == "'zq81Lm07xQ44'"
+        assert TAG.fullmatch(locals_of(stop)["password"])
         replies = [bench.agent.call("debug_state"), bench.agent.call("breakpoint_list_paused")]
         assert "redacted" not in str([list(each) for each in replies])
         bench.go_on(stop)

@@ -130,14 +130,14 @@ def test_no_code_is_armed_and_no_callback_registered_after_a_run(bench: Bench) -
     bench.agent.call("breakpoint_set", file="till.py", line=19)
     stop = bench.stop_of(TEST)
     assert stop["location"]["line"] == 10
-    step = bench.agent.call("debug_step", pause_id=stop["id"])
+    step = bench.agent.call("debug_step", pause_id=stop["pause_id"])
     assert step["location"]["function"] == "test_it"
     raised = only_stop(bench.go_on(stop))
     assert raised["phase"] == "raise"
     hanging = only_stop(bench.go_on(raised))
     assert hanging["location"]["function"] == "hang"
-    assert bench.agent.call("debug_step", pause_id=hanging["id"])["location"]["line"] == 20
-    step = bench.agent.call("debug_step", pause_id=hanging["id"], timeout_s=0.1)
+    assert bench.agent.call("debug_step", pause_id=hanging["pause_id"])["location"]["line"] == 20
+    step = bench.agent.call("debug_step", pause_id=hanging["pause_id"], timeout_s=0.1)
     assert step["reason"] == "running"
     (bench.root / "go").touch()
     bench.until("finished")

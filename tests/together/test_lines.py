@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.driver import locals_of, only_stop
 from tests.together.workbench import Bench
 
 TILL = """
@@ -43,10 +43,10 @@ def test_a_breakpoint_on_a_line_stops_there_with_its_locals(till: Bench) -> None
     assert (added["verified"], added["state"], added["type"]) == (False, "pending", "blocking")
     assert added["location"] == {"file": "till.py", "line": 6, "function": "total"}
     stop = till.stop_of(TEST)
-    assert (stop["phase"], stop["pause_reason"]) == ("line", "breakpoint")
+    assert (stop["phase"], stop["reason"]) == ("line", "breakpoint")
     assert stop["breakpoint_id"] == added["id"]
     assert stop["location"]["line"] == 6
-    assert stop["locals"]["amount"] == "12"
+    assert locals_of(stop)["amount"] == "12"
     assert till.eval(stop, "amount + rate") == "14"
     (listed,) = till.agent.call("breakpoint_list")["breakpoints"]
     assert (listed["verified"], listed["state"], listed["type"]) == (True, "bound", "blocking")
@@ -68,7 +68,7 @@ def test_a_line_can_raise(till: Bench) -> None:
     """`line` allows continue and raise."""
     till.agent.call("breakpoint_set", file="till.py", line=6)
     stop = till.stop_of(TEST)
-    refused = till.agent.refused("breakpoint_continue", pause_id=stop["id"], action="skip")
+    refused = till.agent.refused("breakpoint_continue", pause_id=stop["pause_id"], action="skip")
     assert (refused["error"], refused["allowed"]) == ("invalid_action", ["continue", "raise"])
     reply = till.go_on(stop, action="raise", exception_type="OSError", exception_message="gone")
     assert only_stop(reply)["phase"] == "post_mortem"
@@ -82,10 +82,10 @@ def test_conditions_and_counts_choose_the_pass(till: Bench) -> None:
     till.agent.call("breakpoint_set", file="till.py", line=5, condition="price == 2")
     till.agent.call("breakpoint_set", file="till.py", line=4, hit_count=3)
     stop = till.stop_of(TEST)
-    assert (stop["locals"]["price"], stop["locals"]["amount"]) == ("2", "2")
+    assert (locals_of(stop)["price"], locals_of(stop)["amount"]) == ("2", "2")
     stop = only_stop(till.go_on(stop))
     assert stop["location"]["line"] == 4
-    assert stop["locals"]["price"] == "2"
+    assert locals_of(stop)["price"] == "2"
     assert stop["hit_count"] == 3
 
 
@@ -135,7 +135,7 @@ def test_a_condition_that_raises_is_reported_once(till: Bench) -> None:
     till.agent.call("breakpoint_set", file="till.py", line=4, condition="nope > 1")
     till.agent.call("tracepoint_set", file="till.py", line=5, condition="nope", log_message="x")
     stop = till.stop_of(TEST)
-    assert (stop["pause_reason"], stop["phase"]) == ("condition_error", "line")
+    assert (stop["reason"], stop["phase"]) == ("condition_error", "line")
     assert stop["condition_error"] == "NameError: name 'nope' is not defined"
     assert till.go_on(stop)["exit_code"] == 0
     assert [each["message"] for each in till.events("hit")] == [

@@ -11,6 +11,7 @@ import pytest
 
 from tests.together.conftest import MakeProject
 from tests.together.dap import DapClient
+from tests.together.driver import locals_of
 from tests.together.records import recorded
 from tests.together.workbench import OVER, Bench
 
@@ -81,7 +82,7 @@ def test_coverage_is_the_same_with_and_without_us(bench: Bench, core: str, branc
     bench.agent.call("breakpoint_set", file="till.py", line=5, condition="rate == 1")
     bench.agent.call("breakpoint_set_exception", exception_type="OSError")
     stop = bench.stop_of(TEST, args=args)
-    assert bench.agent.call("debug_step", pause_id=stop["id"])["location"]["line"] == 6
+    assert bench.agent.call("debug_step", pause_id=stop["pause_id"])["location"]["line"] == 6
     assert bench.go_on(stop)["exit_code"] == 0
     assert messages(bench) == ["1 0", "2 2", "3 6", "1 0", "2 1"]
     assert covered(bench) == expected
@@ -149,7 +150,7 @@ def test_debugpy_in_the_same_process(bench: Bench) -> None:
         reply = run.result(30)
         if MONITORING:
             (stop,) = reply["stops"]
-            assert (stop["location"]["line"], stop["locals"]["amount"]) == (10, "3")
+            assert (stop["location"]["line"], locals_of(stop)["amount"]) == (10, "3")
             reply = bench.go_on(stop)
     assert (reply["exit_code"], reply["outcomes"]["passed"]) == (0, 2)
     state = bench.agent.call("debug_state")
@@ -231,7 +232,7 @@ def test_where_all_events_are_taken_the_run_goes_on_without_lines(bench: Bench) 
     stop = bench.stop_of(TEST, args=["-p", "holder"])
     assert stop["call_data"]["method_name"] == "on_thread"
     refused(bench.agent.call("debug_state"), HELD)
-    assert bench.agent.refused("debug_step", pause_id=stop["id"])["message"].endswith(
+    assert bench.agent.refused("debug_step", pause_id=stop["pause_id"])["message"].endswith(
         "see debug_state"
     )
     reply = bench.go_on(stop)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import connected, only_stop, server
+from tests.together.driver import connected, only_stop, run_of, server
 from tests.together.nasty import CONFTEST, MEASURING, STARTUP, measured
 from tests.together.workbench import Bench
 
@@ -194,7 +194,7 @@ def test_calls_are_recorded_from_the_first_one(bench: Bench) -> None:
     calls = [
         each
         for each in bench.agent.call("breakpoint_get_call_records")["calls"]
-        if each["run_id"] == stop["run_id"]
+        if each["run_id"] == run_of(stop)
     ]
     # `wrapper` was called when its module was imported, too.
     assert [(call["method_name"], call["pretty_args"]) for call in calls] == [

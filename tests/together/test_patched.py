@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.together.driver import DEADLINE_S, only_stop
+from tests.together.driver import DEADLINE_S, exception_of, only_stop
 from tests.together.frontend import clean_environment
 from tests.together.records import recorded
 from tests.together.workbench import workbench
@@ -293,7 +293,7 @@ def test_failures_whose_patch_is_alive_are_shown_as_without_us(
             stop = only_stop(reply)
             stops += 1
             name = stop["nodeid"].partition("[")[2].removesuffix("]")
-            assert (name, stop["exception"]["type"]) == (name, expected[name].kind)
+            assert (name, exception_of(stop)["type"]) == (name, expected[name].kind)
             assert bench.eval(stop, "1 + 1") == "2", stop
             reply = bench.go_on(stop)
         assert (reply["state"], reply["exit_code"]) == ("finished", 1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.driver import exception_of, locals_of, only_stop
 from tests.together.workbench import Bench
 
 full = pytest.mark.full
@@ -86,20 +86,18 @@ def test_a_raise_stops_before_anyone_handles_it(shop: Bench) -> None:
     cart = first(shop, "shop.CartError")
     assert (cart["verified"], cart["state"]) == (False, "pending")
     stop = only_stop(shop.run(["test_it.py"]))
-    assert (stop["phase"], stop["pause_reason"]) == ("raise", "exception")
+    assert (stop["phase"], stop["reason"]) == ("raise", "exception")
     assert (stop["breakpoint_id"], stop["hit_count"]) == (key["id"], 1)
-    assert stop["exception"] == {"type": "KeyError", "message": "'desk'"}
-    assert (stop["location"]["function"], stop["location"]["source"]) == (
-        "price",
-        "return cart[name]",
-    )
-    assert stop["locals"]["name"] == "'desk'"
+    assert exception_of(stop) == {"type": "KeyError", "message": "'desk'"}
+    assert stop["location"]["function"] == "price"
+    assert stop["autopsy"]["frames"][0]["source"] == "return cart[name]"
+    assert locals_of(stop)["name"] == "'desk'"
     assert shop.eval(stop, "__exception__.args, name") == "(('desk',), 'desk')"
     assert stop["autopsy"]["frames"][1]["function"] == "test_swallowed"
 
     stop = only_stop(shop.go_on(stop))
     assert stop["breakpoint_id"] == cart["id"]
-    assert stop["exception"]["type"] == "shop.EmptyCart"
+    assert exception_of(stop)["type"] == "shop.EmptyCart"
     (cause,) = stop["autopsy"]["innerExceptions"]
     assert cause.pop("location")["source"] == "return cart[name]"
     assert cause == {"type": "KeyError", "message": "'desk'", "depth": 1, "relation": "cause"}
@@ -138,7 +136,7 @@ def test_another_exception_can_be_raised_instead(shop: Bench) -> None:
         """
     )
     stop = only_stop(shop.run(["test_it.py"]))
-    refused = shop.agent.refused("breakpoint_continue", pause_id=stop["id"], action="skip")
+    refused = shop.agent.refused("breakpoint_continue", pause_id=stop["pause_id"], action="skip")
     assert (refused["error"], refused["allowed"]) == ("invalid_action", ["continue", "raise"])
     reply = shop.go_on(stop, action="raise", exception_type="OSError", exception_message="gone")
     assert reply["exit_code"] == 0, reply
@@ -253,7 +251,7 @@ def stops_of(bench: Bench, reply: dict[str, Any]) -> list[str]:
     seen = []
     while reply["stops"]:
         stop = only_stop(reply)
-        seen.append(stop["exception"]["type"])
+        seen.append(exception_of(stop)["type"])
         reply = bench.go_on(stop)
     assert reply["exit_code"] == 0, reply
     return seen
@@ -393,7 +391,7 @@ def test_a_module_that_can_t_be_imported_stops_where_it_raises(bench: Bench) -> 
     bench.write(test_it="import nothing_of_this_name")
     bench.run(["test_it.py"], wait=False)
     stop = bench.agent.call("breakpoint_wait", breakpoint_id=known["id"])
-    assert (stop["hit"], stop["nodeid"], stop["reason"]) == (True, None, "exception")
+    assert (stop["hit"], "nodeid" in stop, stop["reason"]) == (True, False, "exception")
     assert stop["autopsy"]["exception"]["type"] == "ModuleNotFoundError"
     reply = bench.go_on(stop)
     assert reply["exit_code"] == 2, reply
@@ -423,11 +421,11 @@ def test_what_escapes_a_test_or_a_fixture_stops_there(bench: Bench) -> None:
     """Second chance: also when no failure is to pause; once for an exception."""
     known = added(bench, "ValueError", break_on_first_chance=False)
     stop = bench.stop_of(FAILING, pause_on="never")
-    assert (stop["phase"], stop["pause_reason"]) == ("post_mortem", "exception")
+    assert (stop["phase"], stop["reason"]) == ("post_mortem", "exception")
     assert (stop["breakpoint_id"], stop["hit_count"]) == (known["id"], 1)
     assert (stop["nodeid"], stop["when"]) == ("test_it.py::test_fails", "call")
     assert bench.eval(stop, "__exception__") == "ValueError('of the test')"
-    refused = bench.agent.refused("breakpoint_continue", pause_id=stop["id"], action="raise")
+    refused = bench.agent.refused("breakpoint_continue", pause_id=stop["pause_id"], action="raise")
     assert refused["allowed"] == ["continue"]
     stop = only_stop(bench.go_on(stop))
     assert (stop["nodeid"], stop["when"]) == ("test_it.py::test_one", "setup")
@@ -441,7 +439,7 @@ def test_a_failure_that_pauses_anyway_pauses_once(bench: Bench) -> None:
     """It tells the breakpoint."""
     known = added(bench, "ValueError", break_on_first_chance=False)
     stop = bench.stop_of("def test_it(): raise ValueError('x')")
-    assert (stop["pause_reason"], stop["breakpoint_id"]) == ("test_failure", known["id"])
+    assert (stop["reason"], stop["breakpoint_id"]) == ("test_failure", known["id"])
     assert bench.go_on(stop)["exit_code"] == 1
 
 
@@ -471,11 +469,11 @@ def test_what_escapes_a_thread_stops_there(bench: Bench) -> None:
     """And what can't be raised at all; pytest's warnings of both come as ever."""
     added(bench, "LookupError", break_on_first_chance=False)
     stop = bench.stop_of(THREADS)
-    assert (stop["phase"], stop["pause_reason"]) == ("post_mortem", "exception")
-    assert (stop["location"]["function"], stop["locals"]) == ("work", {"number": "41"})
+    assert (stop["phase"], stop["reason"]) == ("post_mortem", "exception")
+    assert (stop["location"]["function"], locals_of(stop)) == ("work", {"number": "41"})
     assert stop["thread"]["name"].startswith("Thread-")
     stop = only_stop(bench.go_on(stop))
-    assert stop["exception"] == {"type": "LookupError", "message": "in a finalizer"}
+    assert exception_of(stop) == {"type": "LookupError", "message": "in a finalizer"}
     assert stop["location"]["function"] == "Careless.__del__"
     reply = bench.go_on(stop)
     assert reply["exit_code"] == 0
@@ -531,11 +529,11 @@ def test_workers_stop_and_forked_children_do_not(bench: Bench) -> None:
     reply = bench.run(workers=2, args=["--dist=each"], wait=False)
     assert reply["run_id"]
     for stop in bench.until_paused(2):
-        bench.agent.call("breakpoint_continue", pause_id=stop["id"])
+        bench.agent.call("breakpoint_continue", pause_id=stop["pause_id"])
     seen = 2
     while bench.agent.call("debug_state")["state"] not in ("finished", "crashed"):
         for stop in bench.agent.call("breakpoint_list_paused")["paused"]:
-            bench.agent.call("breakpoint_continue", pause_id=stop["id"])
+            bench.agent.call("breakpoint_continue", pause_id=stop["pause_id"])
             seen += 1
     assert (seen, listed(bench)["hit_count"]) == (4, 4)
     assert bench.agent.call("debug_state")["outcomes"] == {"passed": 4}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.together import driver
-from tests.together.driver import Agent, connected, only_stop, server
+from tests.together.driver import Agent, connected, locals_of, only_stop, server
 from tests.together.inside.second_opinion import INTACT
 from tests.together.real_package import (
     CLICK,
@@ -237,7 +237,7 @@ class Triage:
         seen = Counter[str]()
         for stop in failures:
             seen.update(self._functions_called(stop["nodeid"]))
-            seen.update(self._functions_failed_in(stop["autopsy"]))
+            seen.update(self._functions_failed_in(stop["nodeid"]))
         return [name for name, count in seen.most_common() if count > 1]
 
     def tried(self, function: str, nodeid: str) -> Finding:
@@ -274,15 +274,16 @@ class Triage:
         self.agent.call("breakpoint_remove", function_name=function_name)
         assert "warnings" not in (state := self.agent.call("debug_state")), state
 
-    def _functions_failed_in(self, autopsy: dict[str, Any]) -> set[str]:
+    def _functions_failed_in(self, nodeid: str) -> set[str]:
         """The innermost frame of the user's code, when it is one of the package."""
+        autopsy = self.agent.call("exception_get_context", nodeid=nodeid)
         frame = autopsy["frames"][autopsy["userFrameIndex"]]
         is_inside = f"{frame['module']}.".startswith(f"{self.package}.")
         return {f"{frame['module']}.{frame['function']}"} if is_inside else set()
 
     def _compared(self, stop: dict[str, Any]) -> list[dict[str, str]]:
         """What the call will give and what it gave in the older release, where they differ."""
-        arguments = ", ".join(f"{name!r}: {name}" for name in stop["locals"])
+        arguments = ", ".join(f"{name!r}: {name}" for name in locals_of(stop))
         path = stop["call_data"]["qualified_name"]
         shown = self.agent.call(
             "breakpoint_repl_eval",

@@ -20,7 +20,7 @@ from cideldill_mcp.processes.process import Target
 from cideldill_mcp.runs.run import Run
 from pytest_cideldill.protocol import RedactionChosen
 from tests.server.processes import hello_of
-from tests.together.driver import connected, only_stop, server
+from tests.together.driver import connected, exception_of, locals_of, only_stop, server
 from tests.together.frontend import DEADLINE_S, clean_environment, module_command
 from tests.together.workbench import Bench
 
@@ -98,15 +98,15 @@ def test_names_and_patterns_of_ini_file_and_hook_are_hidden_everywhere(bench: Be
     """Locals, attributes, items, output, reports; and on stderr, where the server finds them."""
     bench.write(**FURTHER)
     stop = only_stop(bench.run(["sub/test_it.py"]))
-    assert all(TAG.fullmatch(stop["locals"][each]) for each in ("oldCustomerId", "LOYALTY_CARD"))
-    assert "'visible'" in stop["locals"]["plain"]
+    assert all(TAG.fullmatch(locals_of(stop)[each]) for each in ("oldCustomerId", "LOYALTY_CARD"))
+    assert "'visible'" in locals_of(stop)["plain"]
     bench.agent.call("breakpoint_continue", pause_id=stop["pause_id"])
     bench.write(**{"end.now": ""})
     assert "warnings" not in bench.until("crashed")
     ended = bench.agent.call("test_stop")
     *_, customer_id = last_words = TAG.findall(ended["end"]["stacks"])
-    assert (len(last_words), customer_id) == (7, stop["locals"]["oldCustomerId"])
-    assert stop["exception"]["message"] == f"customer_id={customer_id}"
+    assert (len(last_words), customer_id) == (7, locals_of(stop)["oldCustomerId"])
+    assert exception_of(stop)["message"] == f"customer_id={customer_id}"
     everything = reported(bench, {"stop": stop}, ended)
     assert re.findall("|".join(f".{{,60}}{each}.{{,9}}" for each in SECRETS), everything) == []
 
@@ -134,7 +134,7 @@ def test_a_hook_that_fails_is_reported_and_ends_no_run(bench: Bench) -> None:
     """A guest's manners: each failure is a warning; what is good of an answer counts."""
     bench.write(**FAILING_HOOKS)
     reply = bench.run(["sub/deep/test_it.py"])
-    shown = only_stop(reply)["locals"]
+    shown = locals_of(only_stop(reply))
     assert all(TAG.fullmatch(shown[each].strip("'")) for each in ("badge", "said"))
     warnings = bench.agent.call("debug_state")["warnings"]
     assert [TAG.sub("TAG", each).partition("; ")[0] for each in warnings] == [
@@ -173,7 +173,7 @@ def test_redaction_can_be_switched_off(tmp_path: Path, where: str) -> None:
         bench = Bench(agent, tmp_path)
         bench.write(crash=CRASHING)
         stop = bench.stop_of(OPEN)
-        assert stop["locals"]["password"] == "'hunter2-hunter2'"
+        assert locals_of(stop)["password"] == "'hunter2-hunter2'"
         assert bench.eval(stop, "[token]") == "['ghp_16C7e42F292c6912E7710c838347Ae178B4a']"
         bench.go_on(stop)
         reply = bench.run(["crash.py"], pause_on="never")
@@ -225,8 +225,8 @@ def test_all_processes_of_a_run_give_a_secret_the_same_tag(bench: Bench) -> None
     )
     bench.test(SHARED, workers=2)
     first, second = bench.until_paused(2)
-    tags = [stop["locals"]["token"] for stop in (first, second)]
-    others = [stop["locals"]["other_token"] for stop in (first, second)]
+    tags = [locals_of(stop)["token"] for stop in (first, second)]
+    others = [locals_of(stop)["other_token"] for stop in (first, second)]
     assert TAG.fullmatch(tags[0])
     assert len({*tags, *others}) == 3
     bench.agent.call("breakpoint_continue", pause_id=first["pause_id"])
@@ -257,7 +257,7 @@ def test_limits_of_the_ini_file_hold_in_locals_and_weaken_no_redaction(bench: Be
     lines = ["[pytest]", *(f"cideldill_max_{name} = {number}" for name, number in chosen)]
     bench.write(**{"pytest.ini": "\n".join(lines)})
     stop = bench.stop_of(LIMITED)
-    shown = dict(stop["locals"])
+    shown = dict(locals_of(stop))
     assert TAG.fullmatch(shown.pop("password"))
     assert shown == {
         "cart": "Cart(items=[1, 2, … +1 items], … +1 attributes)",

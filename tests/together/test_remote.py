@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.driver import locals_of, only_stop
 from tests.together.machines import HERE, gateways, ssh
 from tests.together.transcript import blocks
 from tests.together.workbench import Bench, workbench
@@ -65,7 +65,7 @@ def away(tmp_path: Path) -> Path:
 
 def seen_everywhere(bench: Bench, stop: dict[str, Any]) -> tuple[str, str]:
     """Worker and folder, as the stopped process has them."""
-    return stop["worker"], bench.eval(stop, "__import__('pathlib').Path.cwd().name")
+    return stop["pause_id"].split(".")[1], bench.eval(stop, "__import__('pathlib').Path.cwd().name")
 
 
 def test_workers_of_other_machines_are_debugged_like_those_of_this_one(
@@ -98,7 +98,7 @@ def test_workers_of_other_machines_are_debugged_like_those_of_this_one(
             assert stops["line"]["location"]["file"] == "shop.py"
             assert stops["line"]["breakpoint_id"] == line["id"]
             assert stops["post_mortem"]["location"]["file"] == "test_it.py"
-            assert stops["post_mortem"]["locals"] == {"folder": "'checkout'"}
+            assert locals_of(stops["post_mortem"]) == {"folder": "'checkout'"}
             assert (reply["exit_code"], reply["outcomes"]) == (
                 1,
                 {"passed": 4, "failed": 1, "skipped": 1},

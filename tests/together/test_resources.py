@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.together.driver import run_of
 from tests.together.workbench import Bench
 
 OF_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -40,7 +41,7 @@ def test_resources_report_what_the_tools_report(bench: Bench) -> None:
     stop = bench.stop_of(TESTS)
     status = bench.agent.read("breakpoint://status")
     assert (status["breakpoints"], status["paused"]) == (2, 1)
-    assert (status["state"], status["run_id"]) == ("paused", stop["run_id"])
+    assert (status["state"], status["run_id"]) == ("paused", run_of(stop))
     stop = bench.go_on(stop)["stops"][0]
     for uri, (tool, arguments) in OF_TOOLS.items():
         assert bench.agent.read(uri) == bench.agent.call(tool, max_chars=200_000, **arguments)

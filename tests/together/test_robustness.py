@@ -75,7 +75,7 @@ class Scene:
         self.end = end
         self.place = place
         end.initialize()
-        assert end.call("test_run")["stops"][0]["id"] == PAUSE
+        assert end.call("test_run")["stops"][0]["pause_id"] == PAUSE
         self._session = place.session()
         self._events, self._sse_path = stack.enter_context(place.sse())
         self._pings = 0

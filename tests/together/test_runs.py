@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.driver import exception_of, only_stop
 from tests.together.frontend import clean_environment
 from tests.together.workbench import Bench
 
@@ -182,7 +182,7 @@ def test_pauses_at_all_failures_change_no_word_of_the_report(bench: Bench) -> No
     reply, paused = bench.run(args=[*OPTIONS, "--report-to=driven.txt"]), []
     while reply["state"] == "paused":
         stop = only_stop(reply)
-        paused.append((stop["nodeid"].partition("::")[2], stop["when"], stop["exception"]["type"]))
+        paused.append((stop["nodeid"].partition("::")[2], stop["when"], exception_of(stop)["type"]))
         bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
         assert bench.eval(stop, "print('aside') or 1") == "1"
         reply = bench.go_on(stop)

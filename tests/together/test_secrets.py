@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import ToolError, connected, only_stop, server
+from tests.together.driver import ToolError, connected, locals_of, only_stop, server
 from tests.together.workbench import Bench
 
 BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
@@ -134,7 +134,7 @@ HOLDING = """
 def test_no_local_attribute_or_item_of_a_failed_test_reveals_a_secret(confidant: Confidant) -> None:
     """The autopsy of a failure, its report and the locals of its pause."""
     stop = only_stop(confidant.run(HOLDING))
-    assert stop["locals"]["password"].startswith("<redacted:password#")
+    assert locals_of(stop)["password"].startswith("<redacted:password#")
     reported = confidant.keeps_them()
     assert "text/html" in reported
 
@@ -267,7 +267,7 @@ def test_arguments_and_parameters_reveal_no_secret(confidant: Confidant) -> None
 def test_one_value_has_one_tag_wherever_it_appears(confidant: Confidant) -> None:
     """The same value gets the same tag, a different one another."""
     stop = only_stop(confidant.run(HOLDING))
-    tag = stop["locals"]["password"]
+    tag = locals_of(stop)["password"]
     shown = [
         confidant.call("breakpoint_repl_eval", pause_id=stop["pause_id"], expression=each)["output"]
         for each in ("password", "[password]", "{'pwd': password}", "f'password: {password}'")
@@ -277,7 +277,7 @@ def test_one_value_has_one_tag_wherever_it_appears(confidant: Confidant) -> None
         "breakpoint_repl_eval", pause_id=stop["pause_id"], expression="client.api_key, jwt"
     )["output"]
     assert tag not in other
-    (jwt_tag,) = re.findall("<redacted:[^>]*>", stop["locals"]["jwt"])
+    (jwt_tag,) = re.findall("<redacted:[^>]*>", locals_of(stop)["jwt"])
     assert jwt_tag in other
 
 

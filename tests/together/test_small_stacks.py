@@ -146,7 +146,7 @@ def test_calls_lines_and_raises_pause(tmp_path: Path, kilobytes: int) -> None:
         reply, reasons = bench.run(["test_it.py"]), []
         while reply["state"] == "paused":
             stop = only_stop(reply)
-            reasons.append(stop["pause_reason"])
+            reasons.append(stop["reason"])
             looked_into(bench, stop)
             reply = bench.go_on(stop)
         assert reply["outcomes"] == {"passed": 1, "failed": 0}, reply

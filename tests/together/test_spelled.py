@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.driver import locals_of, only_stop, run_of
 from tests.together.workbench import Bench
 
 full = pytest.mark.full
@@ -122,13 +122,13 @@ def test_whole_floats_are_reported_back_as_integers(till: Bench) -> None:
     assert len(call("breakpoint_list_functions", limit=1.0)["functions"]) == 1
     assert len(call("test_list", limit="1", pattern="test_it")["tests"]) == 1
     stop = only_stop(till.run(nodeids="test_it.py::test_total"))
-    assert stop["locals"]["amount"] == "2"
+    assert locals_of(stop)["amount"] == "2"
     names = call("variables_get", pause_id=stop["pause_id"], names="amount", frame_index=0.0)
     assert [each["value"] for each in names["variables"]] == ["2"]
     for names_as in ('["amount", "rate"]', ["amount", "rate"]):
         reported = call("variables_get", pause_id=stop["pause_id"], names=names_as)
         assert [each["name"] for each in reported["variables"]] == ["amount", "rate"]
-    hits = call("timeline_get", types="hit", after="0", limit=1.0, run_id=stop["run_id"])["events"]
+    hits = call("timeline_get", types="hit", after="0", limit=1.0, run_id=run_of(stop))["events"]
     assert [each["message"] for each in hits] == ["price: cost = amount * rate"]
     assert call("breakpoint_wait", timeout_ms="1", after=0.0, include_autopsy="false")["hit"]
 

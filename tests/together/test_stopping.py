@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.together.driver import run_of
 from tests.together.workbench import Bench, workbench
 
 BUSY = """
@@ -94,7 +95,7 @@ def test_a_test_that_swallows_the_interrupt_is_ended_all_the_same(bench: Bench) 
 @pytest.mark.parametrize("mode", ["kill", pytest.param("interrupt", marks=pytest.mark.full)])
 def test_stopping_releases_what_is_paused(bench: Bench, mode: str) -> None:
     stop = bench.stop_of("def test_bad(): assert 0\ndef test_worse(): assert 0\n")
-    ended = bench.agent.call("test_stop", run_id=stop["run_id"], mode=mode)
+    ended = bench.agent.call("test_stop", run_id=run_of(stop), mode=mode)
     assert (ended["status"], ended["released"]) == ("stopped", [stop["pause_id"]])
     assert bench.agent.call("breakpoint_list_paused")["paused"] == []
     gone = bench.agent.refused("breakpoint_repl_eval", pause_id=stop["pause_id"], expression="1")
@@ -116,7 +117,7 @@ def test_the_state_reports_where_a_run_is_paused_and_what_came_of_it(bench: Benc
     stop = bench.stop_of("def test_good(): pass\ndef test_bad(): assert 0\n")
     state = bench.agent.call("debug_state")
     assert state["rootdir"] == str(bench.root)
-    assert (state["state"], state["run_id"]) == ("paused", stop["run_id"])
+    assert (state["state"], state["run_id"]) == ("paused", run_of(stop))
     assert state["paused"] == [stop["pause_id"]]
     (running,) = state["running"]
     assert (running["nodeid"], running["phase"]) == ("test_it.py::test_bad", "call")

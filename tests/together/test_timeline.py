@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import only_stop
+from tests.together.driver import only_stop, run_of
 from tests.together.timelines import timeline
 from tests.together.workbench import Bench, workbench
 
@@ -109,7 +109,7 @@ def test_a_call_ends_in_the_log_after_its_pause_did(bench: Bench) -> None:
                 except ValueError: pass
         """
     )
-    run_id, ways = stop["run_id"], [{"action": "skip"}, {"action": "raise"}, {}, {"action": "skip"}]
+    run_id, ways = run_of(stop), [{"action": "skip"}, {"action": "raise"}, {}, {"action": "skip"}]
     for number in range(8):
         way = ways[number % 4] | {"exception_type": "ValueError"}
         reply = bench.go_on(stop, **way)
@@ -153,7 +153,7 @@ def test_calls_that_the_process_dropped_are_counted(tmp_path: Path) -> None:
         bench.write(test_it=text)
         bench.agent.call("tracepoint_set", file="test_it.py", line=7, log_message="{n}")
         stop = bench.stop_of(text)
-        reported = bench.agent.call("timeline_get", types=["stop"], run_id=stop["run_id"])
+        reported = bench.agent.call("timeline_get", types=["stop"], run_id=run_of(stop))
         assert len(reported["events"]) == 1
         calls, hits = (reported_by(bench, types=[each]) for each in ("call", "hit"))
         assert reported["dropped"] == 6000 - len(calls) - len(hits) > 0

@@ -138,8 +138,11 @@ def test_two_clients_of_one_kind_see_the_same_and_one_of_them_wins(fresh: Desk) 
     for comes_in in (over_sse, over_http):
         with comes_in(fresh.place) as one, comes_in(fresh.place) as two:
             (stop,) = one.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
-            assert [p["id"] for p in two.call("breakpoint_list_paused")["paused"]] == [stop["id"]]
-            calls = [each.start("breakpoint_continue", pause_id=stop["id"]) for each in (one, two)]
+            pause_id = stop["pause_id"]
+            assert [p["id"] for p in two.call("breakpoint_list_paused")["paused"]] == [pause_id]
+            calls = [
+                each.start("breakpoint_continue", pause_id=stop["pause_id"]) for each in (one, two)
+            ]
             errors = [each.exception(DEADLINE_S) for each in calls]
             assert sorted(error is None for error in errors) == [False, True]
             (lost,) = (error for error in errors if error is not None)
@@ -153,14 +156,14 @@ def test_each_client_is_notified_of_a_stop_once(fresh: Desk, ways: Ways) -> None
     (stop,) = fresh.end.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
     for agent in ways.values():
         assert agent.call("debug_state")["pending"]["stops"] == 1
-        assert agent.call("breakpoint_wait")["pause_id"] == stop["id"]
+        assert agent.call("breakpoint_wait")["pause_id"] == stop["pause_id"]
         assert agent.call("breakpoint_wait")["reason"] == "paused"
         assert "pending" not in agent.call("debug_state")
     with over_http(fresh.place, "legacy") as session, over_http(fresh.place) as stateless:
-        assert session.call("breakpoint_wait")["pause_id"] == stop["id"]
+        assert session.call("breakpoint_wait")["pause_id"] == stop["pause_id"]
         assert stateless.call("breakpoint_wait")["reason"] == "paused"
         reported = stateless.call("breakpoint_wait", after=0)
-        assert reported["pause_id"] == stop["id"]
+        assert reported["pause_id"] == stop["pause_id"]
 
 
 def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
@@ -173,12 +176,12 @@ def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
         over_http(fresh.place, "2026-07-28", extensions=[watching["stateless"]]) as agent,
     ):
         (stop,) = agent.call("test_run", nodeids=["test_it.py::test_failing"])["stops"]
-        agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)
+        agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
         for way in ("session", "sse"):
             reported = watching[way].reported
             wait_until(lambda reported=reported: len(reported) == 2, f"both are pushed: {way}")  # type: ignore[misc]
             assert [method for method, _ in reported] == [PAUSED, RESUMED]
-            assert {params["pause_id"] for _, params in reported} == {stop["id"]}
+            assert {params["pause_id"] for _, params in reported} == {stop["pause_id"]}
     assert watching["stateless"].reported == []
 
     def over_stdio() -> list[tuple[str, dict[str, Any]]]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.together.driver import run_of
 from tests.together.workbench import Bench
 
 PRICES = """
@@ -39,7 +40,7 @@ def test_the_calls_that_it_names_prove_the_cause(bench: Bench) -> None:
     bench.write(shop=PRICES.format(half=5))
     (stop,) = bench.run([NODEID])["stops"]
     text = bench.agent.prompt("triage-failing-test", nodeid="half")
-    (passed, failed) = (f"r{int(stop['run_id'][1:]) - 1}", stop["run_id"])
+    (passed, failed) = (f"r{int(stop['run_id'][1:]) - 1}", run_of(stop))
     for line in (
         f"- Test: {NODEID}",
         f"- Outcome: failed in {failed}, which is paused",

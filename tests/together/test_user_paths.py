@@ -56,9 +56,9 @@ def test_named_paths_are_user_code(project: Path, tmp_path: Path) -> None:
         reply = agent.call("breakpoint_continue", pause_id=called["id"], wait=True)
         raised = reply["stops"][-1]
         assert raised["location"]["file"] == file
-        frames = agent.call("stacktrace_get", pause_id=raised["id"])["frames"]
+        frames = agent.call("stacktrace_get", pause_id=raised["pause_id"])["frames"]
         assert (frames[0]["function"], frames[0]["isExternal"]) == ("freight", False)
-        done = agent.call("breakpoint_continue", pause_id=raised["id"], wait=True)
+        done = agent.call("breakpoint_continue", pause_id=raised["pause_id"], wait=True)
         assert done["outcomes"]["passed"] == 1
 
 

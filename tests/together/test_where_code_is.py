@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import connected, only_stop, server
+from tests.together.driver import connected, locals_of, only_stop, server, source_of
 from tests.together.frontend import clean_environment, module_command
 
 CART = """\
@@ -63,25 +63,25 @@ def test_a_file_that_is_edited_while_a_run_is_paused_is_shown_as_it_ran(
         assert "the file was edited after this run began" in reply["message"]
 
         def next_stop() -> dict[str, Any]:
-            reply = agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)
+            reply = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
             return only_stop({"stops": reply["stops"][-1:]})
 
         stop = next_stop()
         assert stop["location"]["line"] == 7
-        assert stop["location"]["source"] == "assert total(prices) == 0, prices"
+        assert source_of(stop) == "assert total(prices) == 0, prices"
         assert stop["location"]["note"] == (
             "the file was edited since this process loaded it; this is line 12 now"
         )
-        context = agent.call("exception_get_context", pause_id=stop["id"])
+        context = agent.call("exception_get_context", pause_id=stop["pause_id"])
         assert context["frames"][1]["source"] == "wrong([1, 2])"
         stop = next_stop()
-        context = agent.call("exception_get_context", pause_id=stop["id"])
+        context = agent.call("exception_get_context", pause_id=stop["pause_id"])
         assert context["assertion"]["leftExpression"] == "total([3])"
         stop = next_stop()
-        assert (stop["location"]["line"], stop["location"]["source"]) == (11, "")
+        assert (stop["location"]["line"], source_of(stop)) == (11, "")
         assert stop["location"]["note"] == "the file was edited since this process loaded it"
         (project / "test_it.py").write_text("\n", encoding="utf-8")
-        frames = agent.call("stacktrace_get", pause_id=stop["id"])["frames"]
+        frames = agent.call("stacktrace_get", pause_id=stop["pause_id"])["frames"]
         assert [each["source"] for each in frames[:2]] == ["", "changed([])"]
         assert frames[1]["note"] == "the file was edited since this process loaded it"
 
@@ -132,12 +132,12 @@ def test_templates_have_the_lines_of_their_pages(make_project: MakeProject) -> N
         stop = agent.call("test_run", pause_on="never")["stops"][-1]
         place = {"file": "pages/invoice.html", "line": 8}
         assert stop["call_data"]["call_site"] == place
-        frames = agent.call("stacktrace_get", pause_id=stop["id"])["frames"]
+        frames = agent.call("stacktrace_get", pause_id=stop["pause_id"])["frames"]
         page = next(each for each in frames if each["location"]["file"].endswith(".html"))
         assert (page["location"], page["source"]) == (place, "{{ price|euro }}")
         stops = [stop]
         while stops:
-            done = agent.call("breakpoint_continue", pause_id=stops[-1]["id"], wait=True)
+            done = agent.call("breakpoint_continue", pause_id=stops[-1]["pause_id"], wait=True)
             if stops := done["stops"]:
                 stop = stops[-1]
         context = agent.call("exception_get_context", nodeid="test_it.py::test_wrong")
@@ -187,18 +187,20 @@ def test_what_is_linked_into_the_project_is_the_user_s_by_the_link_s_name(
         stop = agent.call("test_run")["stops"][-1]
         assert stop["call_data"]["qualified_name"] == "shop.cart.total"
         assert agent.call("breakpoint_list")["breakpoints"][1]["state"] == "bound"
-        stop = agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)["stops"][-1]
+        stop = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)["stops"][-1]
         place = {"file": "src/shop/cart.py", "line": 2, "function": "total"}
         assert {name: stop["location"][name] for name in place} == place
         for each in agent.call("breakpoint_list")["breakpoints"]:
             if each["type"] == "blocking":
                 assert each["state"] == "bound", each
                 agent.call("breakpoint_enable", id=each["id"], enabled=False)
-        while stop["pause_reason"] != "test_failure":
-            stop = agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)["stops"][-1]
+        while stop["reason"] != "test_failure":
+            stop = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)["stops"][
+                -1
+            ]
         assert stop["location"]["file"] == "src/shop/cart.py"
-        assert stop["locals"] == {"prices": "[1, 2]", "out": "3"}
-        frames = agent.call("exception_get_context", pause_id=stop["id"])["frames"]
+        assert locals_of(stop) == {"prices": "[1, 2]", "out": "3"}
+        frames = agent.call("exception_get_context", pause_id=stop["pause_id"])["frames"]
         assert not frames[0]["isExternal"]
 
 
@@ -229,9 +231,9 @@ def test_code_beside_the_rootdir_is_named(make_project: MakeProject) -> None:
         reply = agent.call("test_run", nodeids=["tests/test_cart.py::test_total"])
         assert f"a failure passed code {hint}" in reply["warnings"]
         stop = only_stop(reply)
-        frames = agent.call("exception_get_context", pause_id=stop["id"])["frames"]
+        frames = agent.call("exception_get_context", pause_id=stop["pause_id"])["frames"]
         assert frames[0]["hint"] == hint
-        reply = agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)
+        reply = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
         whys = {each["id"]: each["whyNotHit"] for each in reply["neverHit"]}
         assert hint in whys["fn-1"]
 
@@ -294,7 +296,7 @@ def test_code_that_is_made_in_the_name_of_a_function_is_not_that_function(
         while reply["stops"]:
             stop = reply["stops"][-1]
             seen.append(stop["call_data"]["pretty_args"])
-            reply = agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)
+            reply = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
         assert seen == [["1", "2"], ["3", "4"]]
         assert reply["outcomes"]["passed"] == 1
 
@@ -340,15 +342,15 @@ def test_caches_that_were_moved_with_their_project_name_no_other_folder(
         stop = agent.call("test_run")["stops"][-1]
         place = {"file": "tests/test_calc.py", "line": 9}
         assert stop["call_data"]["call_site"] == place
-        stop = agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)["stops"][-1]
+        stop = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)["stops"][-1]
         assert {name: stop["location"][name] for name in place} == place
-        assert stop["location"]["source"] == "assert total([1, 2]) == least"
-        context = agent.call("exception_get_context", pause_id=stop["id"])
+        assert source_of(stop) == "assert total([1, 2]) == least"
+        context = agent.call("exception_get_context", pause_id=stop["pause_id"])
         assert context["assertion"]["left"] == "3"
         assert not context["frames"][0]["isExternal"]
-        stop = agent.call("breakpoint_continue", pause_id=stop["id"], wait=True)["stops"][-1]
-        assert (stop["pause_reason"], stop["location"]["line"]) == ("exception", 13)
-        frames = agent.call("stacktrace_get", pause_id=stop["id"])["frames"][:3]
+        stop = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)["stops"][-1]
+        assert (stop["reason"], stop["location"]["line"]) == ("exception", 13)
+        frames = agent.call("stacktrace_get", pause_id=stop["pause_id"])["frames"][:3]
         assert [each["location"] for each in frames] == [
             {"file": "tests/test_calc.py", "line": line} for line in (13, 14, 15)
         ]

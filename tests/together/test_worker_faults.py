@@ -102,12 +102,12 @@ def test_a_worker_dies(bench: Bench, when: str, workers: int) -> None:
     assert stop or f"worker {crashed['worker']!r} crashed" in crashed["longrepr"]
     assert len(workers_of(bench)) == workers + 1
     if stop:
-        assert any(stop["id"] in warning for warning in state["warnings"])
-        refused = bench.agent.refused("breakpoint_continue", pause_id=stop["id"])
+        assert any(stop["pause_id"] in warning for warning in state["warnings"])
+        refused = bench.agent.refused("breakpoint_continue", pause_id=stop["pause_id"])
         assert refused["error"] == "pause_not_found"
         assert f"the process {stop['worker']} ended" in refused["message"]
         events = bench.events("resumed")
-        (closed,) = [event for event in events if event["pause_id"] == stop["id"]]
+        (closed,) = [event for event in events if event["pause_id"] == stop["pause_id"]]
         assert (closed["by"], closed["reason"]) == ("disconnect", "process_gone")
 
 

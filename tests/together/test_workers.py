@@ -245,7 +245,7 @@ def test_others_go_on_while_one_is_paused(bench: Bench, workers: int) -> None:
     assert stop["nodeid"] == "test_it.py::test_it[0]"
     wait_for = 40 - 1
     while (state := bench.agent.call("debug_state"))["outcomes"].get("passed", 0) < wait_for - 1:
-        assert state["paused"] == [stop["id"]]
+        assert state["paused"] == [stop["pause_id"]]
     # xdist leaves the paused worker the test that it would run next.
     (running,) = [each for each in state["running"] if each["worker"] == stop["worker"]]
     assert running["nodeid"] == stop["nodeid"]

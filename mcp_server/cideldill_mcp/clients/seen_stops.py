@@ -80,7 +80,7 @@ class Deliveries:
 def pauses_in(body: Mapping[str, Any]) -> list[str]:
     """The ids of the pauses in a reply, and of the one that it is about."""
     pauses = [*body.get("stops", ()), *body.get("paused", ())]
-    ids = [pause["id"] for pause in pauses if isinstance(pause, dict)]
+    ids = [pause["pause_id"] for pause in pauses if isinstance(pause, dict)]
     return ids + ([body["pause_id"]] if "pause_id" in body else [])
 
 

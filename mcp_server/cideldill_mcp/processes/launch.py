@@ -6,24 +6,27 @@ Three daemon threads per child (two pipes, one wait) report to the event loop.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from cideldill_mcp.processes.reaper import Reaper
+from pytest_cideldill.protocol.trace_rows import VARIABLE as QUESTION
 
 TAIL = 64 * 1024
 """Bytes kept from the end of each stream."""
 
 VARIABLE = "CIDELDILL_CHILD"
 HASH_SEED = "PYTHONHASHSEED"
+
+OURS = (VARIABLE, QUESTION)
+"""Variables by which a child learns what it is started for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +240,27 @@ class Child:
             os.close(stream)
 
 
-def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -> Child:
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a child gets from this process, beside its command line.
+
+    Attributes:
+        name: A run's id, or that of a question's process; its streams have it in their names.
+        directory: Private; for the streams.
+        variables: Set in its environment. Of ours it inherits none of `OURS`.
+    """
+
+    name: str
+    directory: str
+    variables: Mapping[str, str]
+
+
+def launch(command: Sequence[str], start: Start, reaper: Reaper) -> Child:
     """Start a child in a process group of its own, its stdin empty.
 
     Args:
         command: The whole command line.
-        invitation: Where it finds the front end; plain data. Its `hash_seed` is set as well.
+        start: Its name, its place and what it is to know.
         reaper: Gets the group before anything can happen to us.
 
     Raises:
@@ -251,9 +269,10 @@ def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -
     group: dict[str, Any] = {"process_group": 0}
     if os.name != "posix":
         group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}  # type: ignore[attr-defined,unused-ignore]
-    run, directory = invitation["run_id"], invitation["directory"]
-    seed = {} if invitation.get("hash_seed") is None else {HASH_SEED: invitation["hash_seed"]}
-    streams = [Stream(os.path.join(directory, f"{run}.{name}")) for name in ("out", "err")]
+    inherited = {name: value for name, value in os.environ.items() if name not in OURS}
+    streams = [
+        Stream(os.path.join(start.directory, f"{start.name}.{stream}")) for stream in ("out", "err")
+    ]
     started_at = time.time()
     try:
         process = subprocess.Popen(
@@ -261,7 +280,7 @@ def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -
             stdin=subprocess.DEVNULL,
             stdout=streams[0].inner,
             stderr=streams[1].inner,
-            env={**os.environ, **seed, VARIABLE: json.dumps(invitation)},
+            env={**inherited, **start.variables},
             bufsize=0,
             **group,
         )
@@ -273,5 +292,5 @@ def launch(command: Sequence[str], invitation: dict[str, Any], reaper: Reaper) -
     finally:
         for each in streams:
             os.close(each.inner)
-    reaper.watch(process.pid, run)
-    return Child(run, process, streams, reaper, started_at)
+    reaper.watch(process.pid, start.name)
+    return Child(start.name, process, streams, reaper, started_at)

@@ -19,7 +19,10 @@ _LINES: tuple[tuple[str, ...], ...] = (
         "paused, with the autopsy: exception, frames, locals, what was compared, parameters that "
         "pass, fixtures, output. Read it before you call more.",
     ),
-    ("2. Look: `breakpoint_repl_eval` with the pause_id runs Python in the frame that failed.",),
+    (
+        "2. Look: `breakpoint_repl_eval` with the pause_id runs Python in the frame that failed; "
+        "expressions evaluates several at once.",
+    ),
     (
         "3. Stop earlier: `breakpoint_add` on the function you suspect, with a condition over its "
         "arguments; then `test_run` with replace: true pauses before that call.",

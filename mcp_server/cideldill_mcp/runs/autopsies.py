@@ -47,23 +47,29 @@ def shaped(autopsy: dict[str, Any], *, frames: int, variables: int, inner: int) 
     }
 
 
-def fitted(autopsy: dict[str, Any], budget: int) -> dict[str, Any]:
-    """An autopsy within `budget` characters; what was cut says `truncated: true`.
+def fitted(
+    autopsy: dict[str, Any],
+    budget: int,
+    form: Callable[[dict[str, Any]], dict[str, Any]] = lambda whole_form: whole_form,
+) -> dict[str, Any]:
+    """An autopsy in some form within `budget` characters; what was cut says `truncated: true`.
 
     In this order: variables of callers, frames far out, the text of the traceback, parts of objects
     but the first ones, the start of what was printed, the end of pytest's explanation (which is
     longer in CI), variables that the failing line does not use, all parts of one object after the
     other, frames of callers; what is still too long is cut as any reply.
     """
-    if whole(autopsy, budget) is not None:
-        return autopsy
+    shown = form(autopsy)
+    if whole(shown, budget) is not None:
+        return shown
     less = copy.deepcopy(autopsy)
     less["truncated"] = True
     for cut in _cuts(less):
         cut()
-        if whole(less, budget) is not None:
-            return less
-    cut_anywhere: dict[str, Any] = json.loads(fit(less, budget))
+        shown = form(less)
+        if whole(shown, budget) is not None:
+            return shown
+    cut_anywhere: dict[str, Any] = json.loads(fit(shown, budget))
     return cut_anywhere
 
 

@@ -7,6 +7,7 @@ Lives on the event loop. The tools ask here; the hub reports here.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import sys
@@ -22,7 +23,7 @@ from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.callrecords.records import Records
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.objects.files import ObjectFiles
-from cideldill_mcp.processes.launch import HASH_SEED, Recipe, launch
+from cideldill_mcp.processes.launch import HASH_SEED, VARIABLE, Recipe, Start, launch
 from cideldill_mcp.processes.listener import Hub, Owner
 from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.processes.reaper import Reaper
@@ -131,6 +132,8 @@ class Runs(RunList):
 
     Attributes:
         listing: A collection that took longer than its client waits, for the next one that asks.
+        reaper: Ends the processes of runs and questions when this process is gone.
+        tag_key: Of the tags of secrets: ids with tags mean the same in all runs and questions.
         hash_seed: PYTHONHASHSEED of all runs, the user's if there is one: sets have one order, so
             that node ids made of them mean the same test in the next run.
     """
@@ -142,7 +145,7 @@ class Runs(RunList):
         self.desired = desired
         self.log = log
         self.settings = settings or Settings()
-        self._tag_key = secrets.token_bytes(32)  # so that ids with tags mean the same in all runs
+        self.tag_key = secrets.token_bytes(32)
         self.hash_seed = os.environ.get(HASH_SEED) or str(secrets.randbelow(2**32))
         self._hub = Hub(Owner(self.admit, self.handle, self.lost), self.settings.bind)
         self.directory = Path(self._hub.directory)  # private; gone when this process is
@@ -150,7 +153,7 @@ class Runs(RunList):
         self.records = Records(self.directory)
         self.objects = ObjectFiles(self.directory)
         grace_s = self.settings.grace_s
-        self._reaper = Reaper(self._hub.directory, grace_s, INTERRUPT_S)
+        self.reaper = Reaper(self._hub.directory, grace_s, INTERRUPT_S)
         self.ladder = Ladder(log, grace_s)
         super().__init__()
         self._listings: dict[str, Run] = {}
@@ -182,11 +185,11 @@ class Runs(RunList):
         if not order.listing and (active := self.active) is not None:
             raise run_active(active)
         kind, known = ("l", self._listings) if order.listing else ("r", self._runs)
-        run = Run(f"{kind}{len(known) + 1}", order, self.settings, self._tag_key)
+        run = Run(f"{kind}{len(known) + 1}", order, self.settings, self.tag_key)
         further = ["--collect-only", "-q"] if order.listing else []
         command = self.recipe.command_line([*order.arguments, *further])
         try:
-            run.child = launch(command, self._invitation(run), self._reaper)
+            run.child = launch(command, self._start(run), self.reaper)
         except OSError as error:
             raise Refusal(
                 ErrorCode.INTERNAL_ERROR, f"{command[0]} can't be started: {error}"
@@ -207,6 +210,14 @@ class Runs(RunList):
             "server with an address of this machine and a free port, or without the option"
         )
 
+    def _start(self, run: Run) -> Start:
+        """What its main process gets: the invitation, and a hash seed if the user has none."""
+        invitation = self._invitation(run)
+        variables = {VARIABLE: json.dumps(invitation)}
+        if "hash_seed" in invitation:
+            variables[HASH_SEED] = self.hash_seed
+        return Start(run.id, invitation["directory"], variables)
+
     def _invitation(self, run: Run) -> dict[str, Any]:
         """What its main process needs to know; it may have to record itself."""
         invitation = self._hub.invitation(run.id) | {"pinned": len(self.recipe.pinned)}
@@ -221,7 +232,7 @@ class Runs(RunList):
     async def close(self, by: str, within_s: float) -> None:
         """End everything within a time; what tears down then is left to the reaper, and named."""
         everyone = [*self._runs.values(), *self._listings.values()]
-        leaves = self.settings.grace_s > within_s and self._reaper.is_alive
+        leaves = self.settings.grace_s > within_s and self.reaper.is_alive
         left = await self.ladder.end_all(everyone, by, within_s, leaves=leaves)
         if left:
             self._report_left(left)
@@ -229,7 +240,7 @@ class Runs(RunList):
         self.log.close()
         self.records.close()
         self.objects.close()
-        self._reaper.close(leaves=bool(left))
+        self.reaper.close(leaves=bool(left))
 
     def _report_left(self, left: list[Run]) -> None:
         """In the log of the client, as long as there is one."""

@@ -46,7 +46,9 @@ async def state(request: Request) -> Reply:
         body |= {"message": waits_for}
     if run is not None and run.warnings:
         body |= {"warnings": run.warnings}
-    return Reply(body, lists=["running", "paused"])
+    if questions := [question.to_plain() for question in request.questions]:
+        body |= {"questions": questions}
+    return Reply(body, lists=["running", "paused", "questions"])
 
 
 def _engine(run: Run) -> dict[str, object]:

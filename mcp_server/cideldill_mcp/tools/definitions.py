@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import mcp_types as types
 
 from cideldill_mcp.breakpoints.collection import Desired
+from cideldill_mcp.questions.registry import Questions
 from cideldill_mcp.replies.render import MAX_MAX_CHARS, fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.arguments import UnreadableArgument, read, read_values
@@ -106,6 +108,9 @@ class Param:
         )
 
 
+ALWAYS_LOADED: Mapping[str, bool] = MappingProxyType({"anthropic/alwaysLoad": True})
+"""`_meta` of a tool whose definition is not to be loaded on demand."""
+
 MAX_CHARS = Param("max_chars", "integer", minimum=500, maximum=MAX_MAX_CHARS)
 
 
@@ -126,6 +131,7 @@ class Request:
     arguments: dict[str, Any]
     sent: frozenset[str]
     runs: Runs
+    questions: Questions
     desired: Desired
     max_chars: int
     progress: Progress
@@ -146,6 +152,8 @@ class Reply:
         in_step: List → maps whose keys are the list's items.
         from_front: The first list is cut from its front, and the cursor goes from its first kept
             item to `next_before`.
+        room: Most characters of the whole reply, if it is not that of the request: a text in it
+            was fitted already.
     """
 
     body: dict[str, Any]
@@ -153,12 +161,13 @@ class Reply:
     cursor: Callable[[Any], Any] | None = None
     in_step: Mapping[str, Sequence[str]] = field(default_factory=dict)
     from_front: bool = False
+    room: int | None = None
 
     def text(self, max_chars: int, **further: Any) -> str:
-        """The body with `further` keys as JSON, cut to `max_chars`."""
+        """The body with `further` keys as JSON, cut to `max_chars`, or to the room that it has."""
         return fit(
             {**self.body, **further},
-            max_chars,
+            self.room or max_chars,
             lists=self.lists,
             cursor=self.cursor,
             in_step=self.in_step,
@@ -176,6 +185,7 @@ class Tool:
     Attributes:
         about: When to use the tool, in at most 400 characters.
         needs_live: Whether the tool needs a live test.
+        is_always_loaded: Clients that load definitions on demand are to have this one at once.
     """
 
     name: str
@@ -188,18 +198,29 @@ class Tool:
     destroys: bool = False
     idempotent: bool = False
     is_list: bool = False
+    is_always_loaded: bool = False
 
     @property
     def is_of_records(self) -> bool:
         """Whether the tool can reply for a recorded run."""
         return self.reads_only and not self.needs_live
 
+    @property
+    def checked(self) -> tuple[Param, ...]:
+        """All parameters; every tool takes `max_chars`."""
+        has_own = any(param.name == MAX_CHARS.name for param in self.params)
+        return self.params if has_own else (*self.params, MAX_CHARS)
+
+    @property
+    def shown(self) -> tuple[Param, ...]:
+        """The parameters that clients see."""
+        return self.checked if self.is_list else self.params
+
     def definition(self) -> types.Tool:
         """The definition that clients get in `tools/list`."""
-        shown = (*self.params, MAX_CHARS) if self.is_list else self.params
         schema: dict[str, Any] = {
             "type": "object",
-            "properties": {param.name: param.schema() for param in shown},
+            "properties": {param.name: param.schema() for param in self.shown},
         }
         if required := [param.name for param in self.params if param.required]:
             schema["required"] = required
@@ -214,6 +235,7 @@ class Tool:
                 idempotent_hint=self.idempotent or self.reads_only,
                 open_world_hint=False,
             ),
+            _meta=dict(ALWAYS_LOADED) if self.is_always_loaded else None,
         )
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -222,10 +244,7 @@ class Tool:
         Raises:
             Refusal: See `Param.check`.
         """
-        return {
-            param.name: param.check(arguments.get(param.name))
-            for param in (*self.params, MAX_CHARS)
-        }
+        return {param.name: param.check(arguments.get(param.name)) for param in self.checked}
 
 
 T = TypeVar("T")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+from cideldill_mcp.replies.lean import with_values
 from cideldill_mcp.runs.breakpoint_sync import remove_everywhere, set_everywhere
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.tools import run_replies
@@ -21,6 +23,12 @@ RESUME_S = 10.0
 
 WAIT_S = 25.0
 """The default bound of every wait."""
+
+MAX_WAIT_S = 3_600
+"""The longest time that a client may choose for a wait or an evaluation."""
+
+MAX_EXPRESSIONS = 50
+"""Evaluations of one call."""
 
 
 async def list_breakpoints(request: Request) -> Reply:
@@ -170,24 +178,88 @@ def _where(pause: dict[str, Any]) -> str:
 
 
 async def repl_eval(request: Request) -> Reply:
-    """`breakpoint_repl_eval`: evaluate on the paused thread, bounded by `timeout_s`."""
-    expression = request["expression"]
-    if not isinstance(expression, str) or not expression.strip():
-        raise Refusal(
-            ErrorCode.MISSING_EXPRESSION,
-            "parameter 'expression' must hold an expression or statements",
-            parameter="expression",
-        )
-    pause_id, session_id = request["pause_id"], request["session_id"]
+    """`breakpoint_repl_eval`: evaluate on the paused thread, bounded by `timeout_s` as a whole."""
+    sources = _sources(request)
     _check_session(request)
+    deadline = time.monotonic() + request["timeout_s"]
+    results: list[dict[str, Any]] = []
+    for source in sources:
+        try:
+            results.append(await _evaluated(request, source, deadline - time.monotonic()))
+        except Refusal as refusal:
+            if not results:
+                raise
+            raise Refusal(
+                refusal.code, refusal.message, **refusal.extra, results=_in_one_session(results)
+            ) from None
+    if request["expressions"] is None:
+        return Reply(results[0])
+    session_id = results[0]["session_id"]
+    body = {"session_id": session_id, "results": _in_one_session(results)}
+    return Reply(body, lists=["results"])
+
+
+def _in_one_session(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The results without the session, which is the same, and without keys that have no value."""
+    return [
+        with_values({key: value for key, value in done.items() if key != "session_id"})
+        for done in results
+    ]
+
+
+def _sources(request: Request) -> list[str]:
+    """What is to be evaluated: `expression`, or all of `expressions`.
+
+    Raises:
+        Refusal: `missing_expression`, `invalid_parameter`.
+    """
+    expression, expressions = request["expression"], request["expressions"]
+    if expression is not None and expressions is not None:
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER,
+            "give expression or expressions, not both",
+            parameter="expressions",
+            expected="expressions without expression",
+        )
+    if expressions is not None and not 1 <= len(expressions) <= MAX_EXPRESSIONS:
+        raise Refusal(
+            ErrorCode.INVALID_PARAMETER,
+            f"parameter 'expressions' has {len(expressions)} items, expected 1 to "
+            f"{MAX_EXPRESSIONS}",
+            parameter="expressions",
+            expected=f"array of 1 to {MAX_EXPRESSIONS} strings",
+        )
+    name = "expression" if expressions is None else "expressions"
+    sources = [expression] if expressions is None else expressions
+    for source in sources:
+        if not isinstance(source, str) or not source.strip():
+            raise Refusal(
+                ErrorCode.MISSING_EXPRESSION,
+                f"parameter {name!r} must hold "
+                + ("an expression" if expressions is None else "expressions")
+                + " or statements",
+                parameter=name,
+            )
+    return sources
+
+
+async def _evaluated(request: Request, source: str, seconds: float) -> dict[str, Any]:
+    """The result of one evaluation, which has so many seconds left.
+
+    Raises:
+        Refusal: `pause_not_found`, `eval_timeout`, …
+    """
+    pause_id = request["pause_id"]
     run, target = request.runs.owner_of(pause_id)
     pause = run.pauses[pause_id]
+    if seconds <= 0:
+        raise _timeout(request, stopped=True)
     try:
         done = await target.ask(
             lambda number: Evaluate(
-                number, pause_id, expression, session_id, request["frame_index"]
+                number, pause_id, source, request["session_id"], request["frame_index"]
             ),
-            request["timeout_s"],
+            seconds,
             on_timeout=lambda number: target.send(Interrupt(number)),
         )
     except Refusal as refusal:
@@ -201,7 +273,7 @@ async def repl_eval(request: Request) -> Reply:
         pause["repl_sessions"].append(done["session_id"])
     if done.pop("timed_out"):
         raise _timeout(request, stopped=True)
-    return Reply(done)
+    return done
 
 
 def _check_session(request: Request) -> None:
@@ -323,9 +395,15 @@ TOOLS = (
         (
             _PAUSE_ID,
             Param("expression", "any", "Expression or statements"),
+            Param("expressions", "array", "Several instead, in order: results", items="string"),
             Param("session_id", "string", "Default: the pause's own"),
-            Param("frame_index", "integer", "0 is innermost. Default: as shown", minimum=0),
-            Param("timeout_s", "number", default=30, minimum=0.1, maximum=300),
+            Param(
+                "frame_index",
+                "integer",
+                "0 is innermost. Default: as shown",
+                minimum=0,
+            ),
+            Param("timeout_s", "number", default=30, minimum=0.1, maximum=MAX_WAIT_S),
         ),
         destroys=True,
     ),

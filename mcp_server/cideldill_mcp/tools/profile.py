@@ -12,6 +12,7 @@ from cideldill_mcp.tools import (
     lines,
     looking,
     objects,
+    questions,
     records,
     stepping,
     stops,
@@ -21,6 +22,7 @@ from cideldill_mcp.tools.definitions import Tool
 
 ALL = (
     *tests.TOOLS,
+    *questions.TOOLS,
     *functions.TOOLS,
     *behaviors.TOOLS,
     *catalog.TOOLS,

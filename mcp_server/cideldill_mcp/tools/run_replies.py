@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cideldill_mcp.events.log import Filter
+from cideldill_mcp.replies.lean import lean_autopsy, lean_stop
 from cideldill_mcp.runs.autopsies import OF_A_TEST, fitted, shaped, siblings
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stall import standstill
@@ -37,25 +39,29 @@ def pauses(run: Run, max_chars: int, after: int = 0) -> list[dict[str, Any]]:
     present = [pause for pause in run.pauses.values() if pause.get("seq", 0) > after]
     shown = []
     for pause in present:
-        stop = pause_body(pause) | {"seq": pause.get("seq"), "reason": pause["pause_reason"]}
-        stop |= changed(run, pause["nodeid"])
-        if pause is present[-1] and "autopsy" in pause:
-            stop["autopsy"] = autopsy(run, pause, max_chars)
-        shown.append(stop)
+        chars = max_chars if pause is present[-1] else None
+        shown.append(stop(run, pause, chars) | changed(run, pause["nodeid"]))
     return shown
 
 
-def autopsy(run: Run, pause: dict[str, Any], max_chars: int) -> dict[str, Any]:
-    """The autopsy of a pause that has one, cut to its share of a reply of `max_chars`."""
+def stop(run: Run, pause: dict[str, Any], max_chars: int | None = None) -> dict[str, Any]:
+    """A pause in lean form; with its autopsy, if it has one, for a reply of `max_chars`."""
+    has_autopsy = max_chars is not None and "autopsy" in pause
+    return lean_stop(pause, _autopsy(run, pause, max_chars or 0) if has_autopsy else None)
+
+
+def _autopsy(run: Run, pause: dict[str, Any], max_chars: int) -> dict[str, Any]:
+    """The autopsy of a pause, cut to its share of a reply of `max_chars`."""
     budget = min(AUTOPSY_CHARS, max(500, max_chars - 2_000))
     body = {"threadId": pause["thread"]["id"], **dict.fromkeys(OF_A_TEST), **pause["autopsy"]}
     if body["parameters"] is not None:
         body = body | {"siblings": siblings(run.results, pause["nodeid"])}
-    return fitted(shaped(body, frames=FRAMES, variables=VARIABLES, inner=INNER), budget)
+    body = shaped(body, frames=FRAMES, variables=VARIABLES, inner=INNER)
+    return fitted(body, budget, lean_autopsy)
 
 
 def pause_body(pause: dict[str, Any]) -> dict[str, Any]:
-    """A pause as replies have it, without the autopsy and the frames."""
+    """A pause as `breakpoint_list_paused` has it, without the autopsy and the frames."""
     return {
         "pause_id": pause["id"],
         **{key: value for key, value in pause.items() if key not in ("autopsy", "frames", "seq")},
@@ -77,12 +83,18 @@ def changed(run: Run, nodeid: str | None) -> dict[str, list[str]]:
     return {"changed_by_client": changes} if changes else {}
 
 
-def failures(run: Run) -> list[dict[str, Any]]:
-    """The list `failures`; the first of each group says how many share its cause."""
+def failures(run: Run, stops: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
+    """The list `failures`; the first of each group says how many share its cause.
+
+    A failure that has its autopsy among `stops` of the same reply is not repeated, unless others
+    share its cause.
+    """
     results = run.results
+    paused = {(stop.get("nodeid"), stop.get("when")) for stop in stops if "autopsy" in stop}
     return [
         failure(event, results.group_of(event), alike) | changed(run, event.nodeid)
         for event, alike in results.failures_by_cause()
+        if alike > 1 or (event.nodeid, event.phase) not in paused
     ]
 
 

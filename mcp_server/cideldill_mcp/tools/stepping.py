@@ -11,7 +11,7 @@ from cideldill_mcp.runs.stacks import dumped_threads
 from cideldill_mcp.runs.stall import under_way
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
-from cideldill_mcp.tools.functions import RESUME_S, WAIT_S
+from cideldill_mcp.tools.functions import MAX_WAIT_S, RESUME_S, WAIT_S
 from cideldill_mcp.tools.looking import LOOK_S, targets_of
 from cideldill_mcp.tools.next_steps import next_steps
 from pytest_cideldill.errors import ErrorCode, Refusal
@@ -68,31 +68,27 @@ def _without_stop(run: Run, pause_id: str, reason: str) -> dict[str, Any]:
     return {
         "reason": reason,
         "pause_id": pause_id,
-        "location": None,
-        "changed": {},
         "message": _ENDS[reason],
         **run_replies.verdict(run),
     }
 
 
+_OF_STOP = ("location", "changed", "phase", "seq", "exception", "autopsy")
+_OF_BREAKPOINT = ("breakpoint_id", "call_data", "hit_count")
+"""Keys of a stop that the reply has, as far as it has them; the latter not after a mere step."""
+
+
 def _stopped(run: Run, pause: dict[str, Any], request: Request) -> dict[str, Any]:
-    body = {
-        "reason": _REASONS.get(pause["pause_reason"], "breakpoint"),
+    stop, why = run_replies.stop(run, pause, request.max_chars), pause["pause_reason"]
+    names = _OF_STOP if why == "step" else _OF_STOP + _OF_BREAKPOINT
+    reason = _REASONS.get(why, "breakpoint")
+    return {
+        "reason": reason,
         "pause_id": pause["id"],
-        "location": pause["location"],
-        "changed": pause.get("changed", {}),
-        "phase": pause["phase"],
-        "pause_reason": pause["pause_reason"],
-        "seq": pause["seq"],
+        **{key: stop[key] for key in names if key in stop},
+        **({} if why == reason else {"pause_reason": why}),
         "state": run.state,
     }
-    if pause["pause_reason"] != "step":
-        body["breakpoint_id"] = pause["breakpoint_id"]
-        kept = ("call_data", "exception", "hit_count")
-        body |= {key: pause[key] for key in kept if pause.get(key) is not None}
-    if "autopsy" in pause:
-        body["autopsy"] = run_replies.autopsy(run, pause, request.max_chars)
-    return body
 
 
 async def pause(request: Request) -> Reply:
@@ -116,10 +112,7 @@ async def pause(request: Request) -> Reply:
         "pause_id": ids[0] if ids else None,
         "running": _running(run, threads),
         "threads": threads,
-        "stops": [
-            run_replies.pause_body(stop) | {"seq": stop["seq"], "reason": stop["pause_reason"]}
-            for stop in stops
-        ],
+        "stops": [run_replies.stop(run, stop) for stop in stops],
         "next": next_steps(run, request.runs),
         **run_replies.ended(run),
     }
@@ -206,7 +199,7 @@ TOOLS = (
             Param("mode", "string", default="over", choices=("in", "over", "out")),
             Param("count", "integer", default=1, minimum=1, maximum=10_000),
             Param("until_line", "integer", "Run to this line of the frame, or its end", minimum=1),
-            Param("timeout_s", "number", default=WAIT_S, minimum=0.1, maximum=300),
+            Param("timeout_s", "number", default=WAIT_S, minimum=0.1, maximum=MAX_WAIT_S),
         ),
         destroys=True,
     ),

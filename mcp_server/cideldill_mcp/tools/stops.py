@@ -12,6 +12,7 @@ from typing import Any
 from cideldill_mcp.breakpoints.collection import id_meant
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.events.log import Event, Filter
+from cideldill_mcp.replies.lean import with_values
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stall import state_of, under_way
 from cideldill_mcp.tools import run_replies
@@ -20,7 +21,7 @@ from cideldill_mcp.tools.next_steps import next_steps
 from pytest_cideldill.errors import ErrorCode, Refusal
 
 DEFAULT_MS = 25_000
-MAX_MS = 300_000
+MAX_MS = 3_600_000
 
 PROGRESS_S = 5.0
 """Seconds between progress notifications of a wait."""
@@ -140,16 +141,14 @@ def _hit_body(request: Request, event: Event) -> dict[str, Any]:
     return {
         "hit": True,
         "breakpoint_id": event["breakpoint_id"],
-        "pause_id": None,
         "thread_id": event["thread"],
-        "location": {"column": None, "module": None, **event["location"]},
+        "location": with_values(event["location"]),
         "hit_count": event["hit_count"],
         "seq": event["seq"],
         "reason": "tracepoint",
         "message": event["message"],
         "nodeid": event["nodeid"],
         "worker": event["worker"],
-        "locals": None,
         "next": next_steps(run, request.runs) if run is not None else [],
         **(run_replies.ended(run) if run is not None else {}),
     }
@@ -165,25 +164,30 @@ def _why_none(request: Request) -> str | None:
     return "paused" if run_replies.waits_for_client(run) else None
 
 
+_OF_STOP = (
+    "breakpoint_id",
+    "pause_id",
+    "location",
+    "hit_count",
+    "seq",
+    "reason",
+    "phase",
+    "nodeid",
+    "worker",
+    "locals",
+    "autopsy",
+)
+"""Keys of a stop that the reply has, as far as it has them."""
+
+
 def _stop_body(request: Request, run: Run, pause: dict[str, Any]) -> dict[str, Any]:
-    body: dict[str, Any] = {
+    stop = run_replies.stop(run, pause, request.max_chars if request["include_autopsy"] else None)
+    return {
         "hit": True,
-        "breakpoint_id": pause["breakpoint_id"],
-        "pause_id": pause["id"],
         "thread_id": pause["thread"]["id"],
-        "location": {"column": None, "module": None, **pause["location"]},
-        "hit_count": pause.get("hit_count"),
-        "seq": pause["seq"],
-        "reason": pause["pause_reason"],
-        "phase": pause["phase"],
-        "nodeid": pause["nodeid"],
-        "worker": pause["worker"],
-        "locals": pause["locals"],
+        **{key: stop[key] for key in _OF_STOP if key in stop},
         "next": next_steps(run, request.runs),
     }
-    if request["include_autopsy"] and "autopsy" in pause:
-        body["autopsy"] = run_replies.autopsy(run, pause, request.max_chars)
-    return body
 
 
 TOOLS = (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from fnmatch import fnmatchcase
 from typing import Any
 
 from cideldill_mcp.breakpoints.nearest import nearest
 from cideldill_mcp.breakpoints.reanchor import reanchor
 from cideldill_mcp.runs.history import failed_nodeids
+from cideldill_mcp.runs.nodeids import is_under, relative
 from cideldill_mcp.runs.registry import Runs, run_active
 from cideldill_mcp.runs.results import Results
 from cideldill_mcp.runs.run import Run, RunOrder
@@ -52,13 +52,14 @@ async def run(request: Request) -> Reply:
         await run_replies.settled(request, started, request["timeout_s"])
     hangs = await run_replies.stuck(started, request["timeout_s"]) if request["wait"] else {}
     results = started.results
+    stops = run_replies.pauses(started, request.max_chars)
     body: dict[str, Any] = {
         "run_id": started.id,
         "neverHit": None,
         **run_replies.verdict(started),
         **hangs,
-        "stops": run_replies.pauses(started, request.max_chars),
-        "failures": run_replies.failures(started),
+        "stops": stops,
+        "failures": run_replies.failures(started, stops),
         "hits": run_replies.hits(request, started, 0),
         "next": next_steps(started, runs),
     }
@@ -115,36 +116,15 @@ async def _order(request: Request) -> tuple[RunOrder, str | None]:
 def _wanted(request: Request) -> tuple[list[str] | None, str | None]:
     wanted = request["nodeids"]
     if wanted is not None:
-        wanted = [_relative(nodeid, request.runs.recipe.rootdir) for nodeid in wanted]
+        wanted = [relative(nodeid, request.runs.recipe.rootdir) for nodeid in wanted]
     if not request["last_failed"]:
         return wanted, None
     failed = failed_nodeids(request.runs)
     if wanted is not None:
-        failed = [nodeid for nodeid in failed if any(_is_under(nodeid, name) for name in wanted)]
+        failed = [nodeid for nodeid in failed if any(is_under(nodeid, name) for name in wanted)]
     if not failed:
         return wanted, "no failed test is known: last_failed had no effect"
     return failed, None
-
-
-def _relative(nodeid: str, rootdir: str | None) -> str:
-    """A node id with its path relative to the rootdir, as pytest writes it.
-
-    A path may also be relative to the directory in which the server was started, as on pytest's
-    command line.
-    """
-    path, separator, rest = nodeid.partition("::")
-    if rootdir is not None and path:
-        here = os.path.abspath(path)
-        is_missing = os.path.isdir(rootdir) and not os.path.exists(os.path.join(rootdir, path))
-        if os.path.isabs(path) or (is_missing and os.path.exists(here)):
-            path = os.path.relpath(here, rootdir)
-    clean = path.replace(os.sep, "/").removeprefix("./").rstrip("/")
-    return clean + separator + rest
-
-
-def _is_under(nodeid: str, name: str) -> bool:
-    ends = ("::", "[", "/")
-    return name in (nodeid, ".") or any(nodeid.startswith(name + end) for end in ends)
 
 
 async def _check_xdist(runs: Runs) -> None:
@@ -233,8 +213,8 @@ async def results(request: Request) -> Reply:
     if request["outcome"]:
         tests = [test for test in tests if test.outcome == request["outcome"]]
     if request["nodeid"]:
-        name = _relative(request["nodeid"], request.runs.recipe.rootdir)
-        tests = [test for test in tests if _is_under(test.nodeid, name)]
+        name = relative(request["nodeid"], request.runs.recipe.rootdir)
+        tests = [test for test in tests if is_under(test.nodeid, name)]
         if not tests and not request["outcome"]:
             raise Refusal(
                 ErrorCode.TEST_NOT_FOUND,
@@ -256,6 +236,8 @@ async def results(request: Request) -> Reply:
 
 async def stop(request: Request) -> Reply:
     """`test_stop`: release the pauses, then end the run, whose fixtures are torn down."""
+    if _is_question(request["run_id"]):
+        return _stop_question(request)
     run: Run = request.runs.get(request["run_id"])
     was_over = run.is_over
     ladder, kill = request.runs.ladder, request["mode"] == "kill"
@@ -265,6 +247,18 @@ async def stop(request: Request) -> Reply:
     if (message := ladder.waits_for(run)) is not None:
         body["message"] = message
     return Reply(body)
+
+
+def _is_question(id: str | None) -> bool:
+    return id is not None and id[:1] == "q" and id[1:].isdecimal()
+
+
+def _stop_question(request: Request) -> Reply:
+    """End the processes of a question, which then replies what it has."""
+    id = request["run_id"]
+    working = request.questions.stop(id, kill=request["mode"] == "kill")
+    status = "already_ended" if working is None else "stopping"
+    return Reply({"status": status, "run_id": id, "released": [], "end": None})
 
 
 def _counting(request: Request) -> ReportProgress:
@@ -325,13 +319,14 @@ TOOLS = (
                 "Bounds the wait, not the run",
                 default=25,
                 minimum=0,
-                maximum=300,
+                maximum=3_600,
             ),
             Param("wait", "boolean", default=True),
             Param("replace", "boolean", "End an active run first", default=False),
         ),
         destroys=True,
         is_list=True,
+        is_always_loaded=True,
     ),
     Tool(
         "test_results",
@@ -354,7 +349,7 @@ TOOLS = (
         "End the run: fixtures are torn down. Again: at once.",
         stop,
         (
-            Param("run_id", "string", "Default: the newest"),
+            Param("run_id", "string", "Or of a question: q1. Default: the newest run"),
             Param("mode", "string", default="interrupt", choices=("interrupt", "kill")),
         ),
         destroys=True,

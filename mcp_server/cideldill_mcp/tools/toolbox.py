@@ -13,6 +13,7 @@ import mcp_types as types
 
 from cideldill_mcp.clients.seen_stops import Deliveries, pauses_in, reports_hits
 from cideldill_mcp.events.log import Event
+from cideldill_mcp.questions.registry import Questions
 from cideldill_mcp.replies.prose import possible
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS, fit
 from cideldill_mcp.runs.registry import Runs
@@ -24,9 +25,10 @@ from pytest_cideldill.redaction.tags import HOW_TO_SHOW, TAGGED
 class Toolbox:
     """The tools of a server; it runs them and notes which stops and hits each client was sent."""
 
-    def __init__(self, tools: Sequence[Tool], runs: Runs) -> None:
+    def __init__(self, tools: Sequence[Tool], runs: Runs, questions: Questions) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._runs = runs
+        self._questions = questions
         self._deliveries = Deliveries()
         runs.log.observe(self._note_hit)
 
@@ -86,6 +88,7 @@ class Toolbox:
             checked,
             sent,
             self._runs,
+            self._questions,
             self._runs.desired,
             max_chars,
             _rising(progress),

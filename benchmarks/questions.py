@@ -1,0 +1,154 @@
+"""What a question costs: `python -m benchmarks.questions`.
+
+Per line and per call in processor time of the thread that runs them, beside the same test in a
+plain run; then the wall time of `cideldill trace` beside pytest's with the same test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from pytest_cideldill.protocol.trace_rows import VARIABLE
+
+SAMPLES = 7
+SHOP = Path(__file__).parent.parent / "examples" / "shop"
+SHOP_TEST = "tests/test_cart.py::test_total[bulk]"
+
+SOURCE = """
+import json
+from pathlib import Path
+from time import thread_time
+
+def add(a, b):
+    return a + b
+
+def calls(count):
+    total = 0
+    for number in range(count):
+        total = add(total, number)
+    return total
+
+def lines(count):
+    total = found = 0
+    for number in range(count):
+        total += number * 2
+        if total % 3 == 0:
+            found += 1
+        last = total - found
+    return last
+
+def least(work, count, rounds):
+    times = []
+    for _ in range(rounds):
+        begun = thread_time()
+        work(count)
+        times.append(thread_time() - begun)
+    return min(times) / count * 1e6
+
+def note(value):
+    Path(__file__).with_name("sample.json").write_text(json.dumps(value))
+
+def test_calls():
+    note(least(calls, 10_000, 3))
+
+def test_lines():
+    note(least(lines, 40_000, 1) / 4.3)  # lines a round; every third `if` is true
+
+def test_unwatched():
+    lines(1)  # the chosen call
+    note(least(lines, 200_000, 5))
+
+def test_long():
+    lines(250_000)  # a million lines
+    note(1)
+"""
+
+REQUESTS: dict[str, tuple[str, dict[str, object], str]] = {
+    "a call in the tree": ("test_calls", {"tree": True}, "µs a call"),
+    "a line of the chosen call": (
+        "test_lines",
+        {"function": "lines", "call": 1},
+        "µs a line",
+    ),
+    "code beside the chosen call": (
+        "test_unwatched",
+        {"function": "lines", "call": 1},
+        "µs a round",
+    ),
+}
+
+
+def main() -> None:
+    """Print the figures."""
+    print(f"Python {platform.python_version()}, {SAMPLES} samples each, in turns")
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder)
+        (project / "pytest.ini").touch()
+        (project / "test_cost.py").write_text(SOURCE, encoding="utf-8")
+        for title, (test, request, unit) in REQUESTS.items():
+            plain, asked = [], []
+            for _ in range(SAMPLES):
+                plain.append(_cost(project, test, None))
+                asked.append(_cost(project, test, request))
+            ratio = median(asked) / median(plain)
+            shown = ", ".join(f"{each:.2f}" for each in sorted(asked))
+            print(f"{title}: {median(asked):.2f} {unit}; plain {median(plain):.3f}; × {ratio:.2f}")
+            print(f"    {shown}")
+        seconds = [_wall(lambda: _cost(project, "test_long", {"function": "lines", "call": 1}))]
+        print(f"a test of 1,000,000 lines, all in the chosen call: {seconds[0]:.1f} s")
+    _command()
+
+
+def _cost(project: Path, test: str, request: dict[str, object] | None) -> float:
+    rows = project / "rows"
+    rows.write_text("")
+    asked = {"file": str(rows), "nodeids": [f"test_cost.py::{test}"], **(request or {})}
+    extra = {} if request is None else {VARIABLE: json.dumps(asked)}
+    command = [sys.executable, "-m", "pytest", "-q", f"test_cost.py::{test}"]
+    subprocess.run(
+        command, cwd=project, env={**os.environ, **extra}, check=True, capture_output=True
+    )
+    value: float = json.loads((project / "sample.json").read_text())
+    return value
+
+
+def _command() -> None:
+    """Start to answer, beside pytest alone."""
+    script = shutil.which("cideldill", path=str(Path(sys.executable).parent))
+    if script is None:
+        print("the command cideldill is not installed here")
+        return
+    plain, asked = [], []
+    for _ in range(SAMPLES):
+        plain.append(_wall(lambda: _run([sys.executable, "-m", "pytest", "-q", SHOP_TEST])))
+        asked.append(_wall(lambda: _run([script, "trace", SHOP_TEST])))
+    ratio = median(asked) / median(plain)
+    print(
+        f"cideldill trace on examples/shop: {median(asked):.2f} s; "
+        f"pytest {median(plain):.2f} s; × {ratio:.2f}"
+    )
+    print(f"    {', '.join(f'{each:.2f}' for each in sorted(asked))}")
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, cwd=SHOP, check=False, capture_output=True)
+
+
+def _wall(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    main()

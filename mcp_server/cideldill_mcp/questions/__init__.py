@@ -1,0 +1,1 @@
+"""Questions: whole answers about tests, from processes of their own."""

@@ -1,0 +1,205 @@
+"""What all questions have in common: their bounds, the reading of a process's file, the reply.
+
+On the event loop; files are read and texts made in a thread. What does that is imported while a
+process starts: a command is to answer little later than pytest would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, counted
+from cideldill_mcp.questions.registry import (
+    MAX_TIMEOUT_S,
+    Progress,
+    Question,
+    Questions,
+    SideRun,
+    no_progress,
+)
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.protocol.trace_rows import TraceRequest
+
+if TYPE_CHECKING:
+    from cideldill_mcp.questions.listing import SourceFiles
+    from cideldill_mcp.questions.recorded import Recorded, RecordedTest
+
+TIMEOUT_S = 60.0
+"""The default time of a question, in seconds."""
+
+MIN_CHARS = 200
+"""Characters of an answer that say something."""
+
+FAILING = frozenset({"failed", "error"})
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much an answer may be, and how long it may take."""
+
+    max_chars: int = MAX_CHARS
+    timeout_s: float = TIMEOUT_S
+
+    def check(self) -> None:
+        """Check both.
+
+        Raises:
+            Refusal: `invalid_parameter`.
+        """
+        if not self.max_chars >= MIN_CHARS:
+            raise invalid("max_chars", self.max_chars, f"integer of at least {MIN_CHARS}")
+        if not 0 < self.timeout_s <= MAX_TIMEOUT_S:
+            raise invalid("timeout_s", self.timeout_s, f"more than 0, at most {MAX_TIMEOUT_S:.0f}")
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What became of a test in the newest run that has it."""
+
+    run_id: str
+    outcome: str
+
+
+def _nothing_earlier(_nodeid: str) -> Earlier | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """By whom, and where, a question is asked.
+
+    Attributes:
+        questions: Those that work now.
+        progress: Gets how far it is.
+        earlier: What became of a test before, if that is known.
+    """
+
+    questions: Questions
+    progress: Progress = no_progress
+    earlier: Callable[[str], Earlier | None] = _nothing_earlier
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a process has seen of the test in question.
+
+    Attributes:
+        run: Its end.
+        recorded: All of it.
+        test: The test.
+    """
+
+    run: SideRun
+    recorded: Recorded
+    test: RecordedTest
+
+
+async def see(question: Question, request: TraceRequest, texts: Sequence[str] = ()) -> Seen:
+    """Run a test in a process, and read what that has seen.
+
+    Of several tests that the node id means the first that failed is taken, else the first.
+
+    Args:
+        question: Runs it.
+        request: What the process records.
+        texts: Modules that make the answer; they are imported while the process works.
+
+    Raises:
+        Refusal: `test_not_found`, `function_not_found`, `invalid_parameter`, and others of the
+            process; `not_live`: the test has not begun.
+    """
+    running = asyncio.ensure_future(question.run(request))
+    try:
+        await asyncio.sleep(0)  # the process is started, unless others have all places
+        from cideldill_mcp.questions.recorded import Recorded, read_recorded
+
+        for module in texts:
+            import_module(f"cideldill_mcp.questions.{module}")
+        run = await running
+    except BaseException:
+        running.cancel()
+        raise
+    recorded = Recorded()
+    if run.file:
+        recorded = await asyncio.to_thread(read_recorded, run.file)
+    tests = list(recorded.tests.values())
+    if recorded.refusal is not None or not tests:
+        from cideldill_mcp.questions.unanswered import unanswered
+
+        raise await asyncio.to_thread(unanswered, question, request, run, recorded)
+    failing = [test for test in tests if test.outcome in FAILING]
+    return Seen(run, recorded, (failing or tests)[0])
+
+
+def source_files(asker: Asker, rootdir: str) -> SourceFiles:
+    """The sources of a project, without secrets."""
+    from cideldill_mcp.questions.listing import SourceFiles
+
+    redact = partial(asker.questions.redactor().redact_source, is_python=True)
+    return SourceFiles(rootdir, redact)
+
+
+def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:
+    """What has to be known of an answer, as lines above it."""
+    lines = []
+    if seen.run.cut == "timeout":
+        lines.append(
+            f"partial: the test was ended after {question.seconds:.0f} s (timeout_s is "
+            f"{question.timeout_s:g})"
+        )
+    elif seen.run.cut == "stopped":
+        lines.append(f"partial: {question.id} was stopped after {question.seconds:.0f} s")
+    others = len(seen.recorded.tests) - 1
+    if others:
+        lines.append(f"{seen.test.nodeid}: one of {counted(others + 1, 'test')} that ran")
+    earlier = asker.earlier(seen.test.nodeid)
+    if earlier is not None and _differs(earlier.outcome, seen.test.outcome):
+        lines.append(f"flaky? {seen.test.outcome} here, {earlier.outcome} in {earlier.run_id}")
+    return lines
+
+
+def _differs(before: str, now: str) -> bool:
+    if now == "unfinished":
+        return False
+    return (before in FAILING) != (now in FAILING) or (before == "skipped") != (now == "skipped")
+
+
+def reply(
+    question: Question, nodeid: str | None, outcome: str | None, answer: Answer
+) -> dict[str, Any]:
+    """The reply of a question: the text, and beside it what a program needs."""
+    body: dict[str, Any] = {"id": question.id}
+    if nodeid is not None:
+        body |= {"nodeid": nodeid, "outcome": outcome}
+    body |= answer.fields
+    if answer.truncated:
+        body["truncated"] = True
+    return body | {"seconds": question.seconds, "text": answer.text, "next": answer.next}
+
+
+async def noted(lines: list[str], max_chars: int, make: Callable[[int], Answer]) -> Answer:
+    """An answer below some lines, both within the size.
+
+    Args:
+        lines: Come first.
+        max_chars: Of all.
+        make: Makes the answer within a size; called in a thread.
+    """
+    head = "".join(f"{line}\n" for line in lines)
+    answer = await asyncio.to_thread(make, max(MIN_CHARS // 2, max_chars - len(head)))
+    return replace(answer, text=(head + answer.text)[:max_chars])
+
+
+def invalid(parameter: str, value: object, expected: str) -> Refusal:
+    """The refusal of a parameter."""
+    return Refusal(
+        ErrorCode.INVALID_PARAMETER,
+        f"parameter {parameter!r} is {str(value)[:80]!r}, expected {expected}",
+        parameter=parameter,
+        expected=expected,
+    )

@@ -1,0 +1,145 @@
+"""Texts of calls, arguments, results and places: one form for all questions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from cideldill_mcp.questions.fitting import counted, short
+from cideldill_mcp.questions.recorded import BODIES, Call, Recorded, RecordedTest
+
+VALUE: Final = 48
+"""Characters of a value in the line of a call."""
+
+ARGUMENTS: Final = 110
+"""Characters of all arguments in the line of a call."""
+
+RESULT: Final = 80
+"""Characters of a result or an exception in the line of a call."""
+
+_RECEIVERS: Final = frozenset({"self", "cls"})
+_ITERABLE: Final = ".0"
+"""The argument of a generator expression."""
+
+_LIBRARY: Final = 5
+_OBJECT: Final = re.compile(r"<?([\w.]+)")
+
+
+def call_text(call: Call) -> str:
+    """`Cart.add(price=3) → None`: what was called, and how it ended."""
+    if call.code.kind in BODIES:
+        text = f"{'import' if call.code.kind == 'module' else 'class'} {body_name(call)}"
+        return f"{text} ✗ {short(call.error, RESULT)}" if call.error is not None else text
+    ending = ending_text(call)
+    via = f" via {call.via}" if call.via else ""
+    return f"{call.code.name}({arguments_text(call)}){ending}{via}"
+
+
+def body_name(call: Call) -> str:
+    """The name of the module or the class whose body runs."""
+    code = call.code
+    return (code.module or code.file) if code.kind == "module" else code.name
+
+
+def arguments_text(call: Call, value: int = VALUE, most: int = ARGUMENTS) -> str:
+    """The arguments, without the receiver of a method."""
+    args = call.args
+    if args and (args[0][0] in _RECEIVERS or args[0][0] == _ITERABLE):
+        args = args[1:]
+    parts = []
+    room = most
+    for at, (name, text) in enumerate(args):
+        if room < 8 and at < len(args):
+            parts.append(f"… {len(args) - at} more")
+            break
+        part = f"{name}={short(text, min(value, max(12, room)))}"
+        room -= len(part)
+        parts.append(part)
+    return ", ".join(parts)
+
+
+def ending_text(call: Call, most: int = RESULT) -> str:
+    """` → result` or ` ✗ exception`, and what it yielded and how often it waited before."""
+    parts = []
+    moves = call.moves or []
+    items = [text for kind, text in moves if kind == "yield"]
+    if items:
+        parts.append(f" yields {sampled(items)}")
+    waits = sum(kind == "wait" for kind, _ in moves)
+    if waits:
+        parts.append(f" waits{f' ×{waits:,}' if waits > 1 else ''}")
+    parts += [f" ← throw {short(text, most)}" for kind, text in moves if kind == "resume" and text]
+    if call.error is not None:
+        parts.append(f" ✗ {short(call.error, most)}")
+    elif call.result is None:
+        parts.append(" … not ended")
+    elif not (items and call.result == "None"):
+        parts.append(f" → {short(call.result, most)}")
+    return "".join(parts)
+
+
+def sampled(texts: list[str], most: int = 24) -> str:
+    """`3 items: 1, 2, 3`; of many the first two and the last."""
+    shown = [short(text, most) for text in (texts if len(texts) <= 3 else [*texts[:2], texts[-1]])]
+    if len(texts) > 3:
+        shown.insert(2, "…")
+    return f"{counted(len(texts), 'item')}: {', '.join(shown)}"
+
+
+def library_text(call: Call) -> str:
+    """`json.loads ×3, re.match`: functions of libraries that it called."""
+    found = sorted(call.library or (), key=lambda each: -each[1])
+    shown = [f"{name} ×{count:,}" if count > 1 else name for name, count in found[:_LIBRARY]]
+    if len(found) > _LIBRARY:
+        shown.append(f"{len(found) - _LIBRARY} more")
+    return ", ".join(shown)
+
+
+def kind_of(text: str | None) -> str:
+    """What kind of value a text shows: its class, as far as the text says."""
+    if text is None:
+        return ""
+    start = text[:1]
+    if start in "\"'":
+        return "str"
+    if start in "[({":
+        return start if text[1:2] not in "])}" else f"empty {start}"
+    if start.isdigit() or (start == "-" and text[1:2].isdigit()):
+        return "number"
+    found = _OBJECT.match(text)
+    return found[1] if found else start
+
+
+def error_type(text: str) -> str:
+    """`KeyError` of `KeyError: 'a'`."""
+    return text.partition(":")[0].strip()
+
+
+def notes_of(recorded: Recorded, test: RecordedTest) -> list[str]:
+    """What a reader must know of the recording: limits that were reached, and an early end."""
+    notes = [text for _, text in recorded.reached]
+    if not recorded.has_ended:
+        notes.append("the process ended before pytest did: this is what was recorded until then")
+    elif test.outcome == "unfinished":
+        notes.append("the test did not end: this is what was recorded until then")
+    return notes
+
+
+def proposal(tool: str, why: str, **parameters: object) -> str:
+    """A next call in the form of all replies: `tool {"name": "value"}: why`."""
+    return f"{tool} {json.dumps(parameters, ensure_ascii=False)}: {why}"
+
+
+def deepest(calls: Iterable[Call]) -> list[Call]:
+    """The calls that an exception went through, outermost first: from the last that it left."""
+    path: list[Call] = []
+    pending = list(calls)
+    while pending:
+        call = next((each for each in reversed(pending) if each.error is not None), None)
+        if call is None or (path and call.error != path[-1].error):
+            break
+        path.append(call)
+        pending = call.children
+    return path

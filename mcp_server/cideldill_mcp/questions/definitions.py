@@ -1,0 +1,208 @@
+"""Finds the definitions of functions and classes in source files, by name or by line."""
+
+from __future__ import annotations
+
+import ast
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cideldill_mcp.questions.listing import Scope, SourceFiles, extent
+from pytest_cideldill.errors import ErrorCode, Refusal
+from pytest_cideldill.sourcecode.catalog import find_sources, module_names
+from pytest_cideldill.sourcecode.describe import assigned_lambdas
+from pytest_cideldill.sourcecode.names import FunctionName, close_names, parse_function_name
+
+SECONDS: Final = 5.0
+"""Of a search for a name; half of it for finding files."""
+
+_NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_INIT: Final = ".__init__"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A function, a class, or a statement of a module.
+
+    Attributes:
+        name: Qualified name without `<locals>`; empty for a statement.
+        module: Dotted name of the module, the likeliest.
+        file: Relative to the rootdir.
+        first: With decorators.
+        last: Last line.
+        node: What it was found as.
+    """
+
+    name: str
+    module: str
+    file: str
+    first: int
+    last: int
+    node: ast.AST
+
+    @property
+    def dotted(self) -> str:
+        """The name to ask for it."""
+        return f"{self.module}.{self.name}" if self.module else f"{self.file}::{self.name}"
+
+    @property
+    def scope(self) -> Scope | None:
+        """Its node, if it is a function or a class."""
+        node = self.node
+        return node if isinstance(node, (*_NAMED, ast.Lambda)) else None
+
+
+def definitions_named(
+    files: SourceFiles, function: str, further: Sequence[str] = ()
+) -> list[Definition]:
+    """All definitions that a name matches; what lies inside of another one is left out.
+
+    A dotted name that none has may leave out the first modules, as in a trace.
+
+    Args:
+        files: Those of the project.
+        function: As for `breakpoint_add`; also the name of a class.
+        further: Absolute paths of folders outside of the rootdir.
+
+    Raises:
+        Refusal: `invalid_parameter`: it is no name; `function_not_found`.
+    """
+    try:
+        name = parse_function_name(function)
+    except ValueError as error:
+        raise Refusal(ErrorCode.INVALID_PARAMETER, str(error)) from error
+    name = name.within(files.rootdir.replace(os.sep, "/").rstrip("/"))
+    start = time.monotonic()
+    found: list[Definition] = []
+    for file, modules in _files(files, name, further, start):
+        if time.monotonic() - start > SECONDS:
+            break
+        if name.word and not any(name.word in line for line in files.lines(file)):
+            continue
+        of_file = _definitions(files, file, modules[0] if modules else "")
+        found += [each for each in of_file if _is_meant(name, each, modules)]
+    if not found:
+        known = _all(files, further)
+        found = [each for each in known if name.is_end_of(each.dotted)]
+        if not found:
+            raise _not_found(name, [each.dotted for each in known])
+    return list(_outermost(found))
+
+
+def definition_at(files: SourceFiles, file: str, line: int) -> Definition:
+    """The function or class around a line, else the statement of the module.
+
+    Raises:
+        Refusal: `file_not_found`, `invalid_source`, `invalid_line`: there is no code.
+    """
+    shown = file.replace(os.sep, "/").removeprefix("./")
+    root = files.rootdir.replace(os.sep, "/").rstrip("/")
+    shown = shown.removeprefix(f"{root}/")
+    if not files.lines(shown):
+        raise Refusal(ErrorCode.FILE_NOT_FOUND, f"file {file!r} is not found or empty")
+    tree = files.tree(shown)
+    if tree is None:
+        raise Refusal(ErrorCode.INVALID_SOURCE, f"{file} can't be parsed")
+    around = [
+        each
+        for each in _definitions(files, shown, _module_of(files, shown))
+        if each.first <= line <= each.last
+    ]
+    if around:
+        return min(around, key=lambda each: each.last - each.first)
+    for node in tree.body:
+        first, last = extent(node)
+        if first <= line <= last:
+            return Definition("", _module_of(files, shown), shown, first, last, node)
+    raise Refusal(ErrorCode.INVALID_LINE, f"line {line} of {file} has no code")
+
+
+def _module_of(files: SourceFiles, file: str) -> str:
+    """The dotted name of a file's module, by the packages around it."""
+    if not file.endswith(".py") or os.path.isabs(file):
+        return ""
+    packages = {file}
+    folder = os.path.dirname(file)
+    while folder:
+        if os.path.isfile(os.path.join(files.rootdir, folder, "__init__.py")):
+            packages.add(f"{folder}/__init__.py")
+        folder = os.path.dirname(folder)
+    return module_names(packages, files.rootdir)[file][0]
+
+
+def _files(
+    files: SourceFiles, name: FunctionName, further: Sequence[str], start: float
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Files that may define what is named, with the names of their modules."""
+    for root in (files.rootdir, *further):
+        real = os.path.realpath(root)
+        sources, _ = find_sources(real, lambda: time.monotonic() - start > SECONDS / 2)
+        prefix = "" if root == files.rootdir else f"{real}/"
+        for file, modules in module_names(sources, real).items():
+            if name.may_be_in(modules, prefix + file):
+                yield prefix + file, modules
+
+
+def _is_meant(name: FunctionName, definition: Definition, modules: Sequence[str]) -> bool:
+    # The name of a class means the class here, not its `__init__`.
+    wanted = definition.name
+    if (
+        wanted.endswith(_INIT)
+        and not name.target.endswith("__init__")
+        and not (any(character in name.target for character in "*?["))
+    ):
+        return False
+    return any(name.matches(module, wanted, definition.file) for module in modules or ("",))
+
+
+def _definitions(files: SourceFiles, file: str, module: str) -> list[Definition]:
+    """All functions and classes of a file in source order, and lambdas that have a name."""
+    tree = files.tree(file)
+    if tree is None:
+        return []
+    found = []
+    pending: list[tuple[ast.AST, str]] = [(tree, "")]
+    while pending:
+        node, prefix = pending.pop()
+        if isinstance(node, _NAMED):
+            name = prefix + node.name
+            found.append(Definition(name, module, file, *extent(node), node))
+            prefix = f"{name}."
+        if not isinstance(node, ast.expr):
+            children = ast.iter_child_nodes(node)
+            pending += [(each, prefix) for each in reversed(list(children))]
+    for name, function, _ in assigned_lambdas(tree):
+        first, last = function.lineno, function.end_lineno or function.lineno
+        found.append(Definition(name, module, file, first, last, function.made))
+    return found
+
+
+def _outermost(found: Iterable[Definition]) -> Iterator[Definition]:
+    """Those that are in no other one."""
+    last: dict[str, int] = {}
+    for each in sorted(found, key=lambda each: (each.file, each.first, -each.last)):
+        if each.first > last.get(each.file, 0):
+            last[each.file] = each.last
+            yield each
+
+
+def _all(files: SourceFiles, further: Sequence[str]) -> list[Definition]:
+    """All definitions, as far as there is time."""
+    start = time.monotonic()
+    known: list[Definition] = []
+    for file, modules in _files(files, parse_function_name("*"), further, start):
+        if time.monotonic() - start > SECONDS:
+            break
+        known += _definitions(files, file, modules[0] if modules else "")
+    return known
+
+
+def _not_found(name: FunctionName, known: list[str]) -> Refusal:
+    """The refusal, with what there is that is called alike."""
+    close = close_names(name, dict.fromkeys(known))
+    way_out = f"did you mean {', '.join(close)}?" if close else "give file and line instead"
+    return Refusal(
+        ErrorCode.FUNCTION_NOT_FOUND, f"no function or class {name.text!r} is found: {way_out}"
+    )

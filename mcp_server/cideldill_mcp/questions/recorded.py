@@ -1,0 +1,453 @@
+"""Reads the file that a question's process leaves into tests, calls and lines.
+
+The rows are those of `pytest_cideldill.protocol.trace_rows`. The process may have died at any time:
+whatever can be read counts. Rows of unknown kinds, or with unknown numbers, are skipped.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pytest_cideldill.protocol.trace_rows import Row
+
+BODIES: Final = frozenset({"module", "class"})
+"""Kinds of code that run when something is defined."""
+
+FAILED: Final = "failed"
+
+
+@dataclass(slots=True)
+class Code:
+    """A code object: a function, or the body of a module or a class.
+
+    Attributes:
+        number: Its number in the file.
+        module: Dotted name of the module.
+        qualname: `co_qualname`.
+        file: Relative to the rootdir, absolute outside of it.
+        first: First line, with decorators.
+        last: Last line.
+        kind: `function`, `generator`, `coroutine`, `async_generator`, `module`, `class`.
+    """
+
+    number: int
+    module: str
+    qualname: str
+    file: str
+    first: int
+    last: int
+    kind: str
+    name: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        self.name = self.qualname.replace(".<locals>", "")
+
+    @property
+    def dotted(self) -> str:
+        """The name to ask for it, as `breakpoint_add` takes it."""
+        if self.module and all(part.isidentifier() for part in self.module.split(".")):
+            return f"{self.module}.{self.name}"
+        return f"{self.file}::{self.name}"
+
+    @property
+    def place(self) -> str:
+        """`file:line` of its definition."""
+        return f"{self.file}:{self.first}"
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A call of user code.
+
+    Attributes:
+        number: In the order of the program, from 1.
+        parent: The call that it came from; of one that was not recorded its code alone.
+        code: What was called.
+        ordinal: The how-manieth call of this code in the test.
+        line: The line of the parent.
+        thread: Name of the thread; empty for the main one.
+        args: `[name, text]` of each argument.
+        via: The library modules between it and its parent.
+        children: The calls that came from it, in order.
+        result: What it returned.
+        error: The exception that left it.
+        moves: `yield`, `wait` and `resume` with their texts, in order; the first ones.
+        parts: How many there were, if not all are in `moves`.
+        library: Functions of libraries that it called, with counts.
+    """
+
+    number: int
+    parent: Call | None
+    code: Code
+    ordinal: int
+    line: int
+    thread: str
+    args: list[list[str]]
+    via: str
+    children: list[Call] = field(default_factory=list)
+    result: str | None = None
+    error: str | None = None
+    moves: list[tuple[str, str]] | None = None
+    parts: int = 0
+    library: list[tuple[str, int]] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it returned or was left by an exception."""
+        return self.result is not None or self.error is not None
+
+
+Event = tuple[Any, ...]
+"""`("change", name, text or None)`, `("call", Call)`, `("raise" | "yield" | "resume", text)`,
+`("wait",)`, `("gap", text)`: lines are missing here."""
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """One pass over a line of the chosen call, and what happened in it, in order.
+
+    Attributes:
+        number: 0 for what happened before the first line.
+    """
+
+    number: int
+    events: list[Event] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Focus:
+    """The chosen call.
+
+    Attributes:
+        count: The how-manieth call of the asked function it is.
+    """
+
+    call: Call
+    count: int
+    lines: list[Line] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Phase:
+    """`setup`, `call` or `teardown` of a test.
+
+    Attributes:
+        roots: The calls of user code that came from no other.
+        outcome: As pytest reports it; empty if it did not end.
+        text: The first line of the failure.
+        file: Its place.
+        line: Its place.
+    """
+
+    name: str
+    roots: list[Call] = field(default_factory=list)
+    outcome: str = ""
+    text: str = ""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class RecordedTest:
+    """What one test did.
+
+    Attributes:
+        calls: By number.
+        lines: How often lines ran, by code.
+        matches: How many calls of the asked function there were; None: it did not get so far.
+    """
+
+    nodeid: str
+    phases: list[Phase] = field(default_factory=list)
+    calls: dict[int, Call] = field(default_factory=dict)
+    focus: Focus | None = None
+    lines: list[tuple[Code, dict[int, int]]] = field(default_factory=list)
+    matches: int | None = None
+
+    @property
+    def failure(self) -> Phase | None:
+        """The first phase that failed."""
+        return next((phase for phase in self.phases if phase.outcome == FAILED), None)
+
+    @property
+    def outcome(self) -> str:
+        """`passed`, `failed`, `error`, `skipped`; or `unfinished`."""
+        failure = self.failure
+        if failure is not None:
+            return FAILED if failure.name == "call" else "error"
+        if any(phase.outcome == "skipped" for phase in self.phases):
+            return "skipped"
+        is_whole = bool(self.phases) and all(phase.outcome for phase in self.phases)
+        return "passed" if is_whole else "unfinished"
+
+
+@dataclass(slots=True, eq=False)
+class Recorded:
+    """What a question's process saw.
+
+    Attributes:
+        python: Version of its interpreter.
+        rootdir: pytest's.
+        tests: By node id, in order; of a test that ran again, the last time.
+        codes: By number.
+        reached: Limits of work that were reached: name and sentence.
+        missing: Node ids that no test has.
+        beside: Tests that are near them.
+        uncollected: Files that could not be collected, with the text of the error.
+        unmatched: If the asked function was not called: dotted paths of those that were.
+        warnings: Failures of ours, and options that were left out.
+        refusal: Error code and sentence, if the question has no answer.
+        has_ended: Whether the process left pytest by itself.
+    """
+
+    python: str = ""
+    rootdir: str = ""
+    tests: dict[str, RecordedTest] = field(default_factory=dict)
+    codes: dict[int, Code] = field(default_factory=dict)
+    reached: list[tuple[str, str]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    uncollected: list[tuple[str, str]] = field(default_factory=list)
+    unmatched: list[str] | None = None
+    warnings: list[str] = field(default_factory=list)
+    refusal: tuple[str, str] | None = None
+    has_ended: bool = False
+
+
+def read_recorded(path: str | os.PathLike[str]) -> Recorded:
+    """All that can be read of a file.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    reader = _Reader()
+    with without_collector(), open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                rows = json.loads(line)
+            except ValueError:
+                continue  # the last one, cut off when the process ended
+            if isinstance(rows, list):
+                reader.add(rows)
+    return reader.recorded
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Make many objects without cyclic garbage: the collector would look through all of them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _Reader:
+    """Builds a `Recorded` from rows."""
+
+    def __init__(self) -> None:
+        self.recorded = Recorded()
+        self._test = RecordedTest("")
+        self._phase = Phase("")
+        self._calls: dict[int, Call] = {}
+        self._ordinals: dict[int, int] = {}
+        self._focus: Call | None = None
+        self._lines: list[Line] = []
+        self._kinds: dict[str, Callable[..., None]] = {
+            "line": self._add_line,
+            "change": self._add_change,
+            "call": self._add_call,
+            "return": self._add_return,
+            "unwind": self._add_unwind,
+            "raise": self._add_raise,
+            "yield": self._add_yield,
+            "wait": self._add_wait,
+            "resume": self._add_resume,
+            "library": self._add_library,
+            "parts": self._add_parts,
+            "caller": self._add_caller,
+            "code": self._add_code,
+            "focus": self._add_focus,
+            "phase": self._add_phase,
+            "outcome": self._add_outcome,
+            "test": self._add_test,
+            "lines": self._add_lines,
+            "matches": self._add_matches,
+            "reached": self._add_reached,
+            "refused": self._add_refused,
+            "missing": self._add_missing,
+            "uncollected": self._add_uncollected,
+            "unmatched": self._add_unmatched,
+            "warning": self._add_warning,
+            "process": self._add_process,
+            "end": self._add_end,
+        }
+
+    def add(self, rows: list[Row]) -> None:
+        kinds = self._kinds
+        for row in rows:
+            try:
+                kinds[row[0]](*row[1:])
+            except (LookupError, TypeError, ValueError):
+                continue  # of another version: an unknown kind, number or column
+
+    # --- the process and its tests --------------------------------------------------------------
+
+    def _add_process(self, python: str, rootdir: str) -> None:
+        self.recorded.python, self.recorded.rootdir = python, rootdir
+
+    def _add_test(self, nodeid: str) -> None:
+        self._test = self.recorded.tests[nodeid] = RecordedTest(nodeid)
+        self._calls = self._test.calls
+        self._phase = Phase("")
+        self._ordinals = {}
+        self._focus = None
+        self._lines = []
+
+    def _add_phase(self, name: str) -> None:
+        self._phase = Phase(name)
+        self._test.phases.append(self._phase)
+
+    def _add_outcome(
+        self, phase: str, outcome: str, text: str | None, file: str | None, line: int | None
+    ) -> None:
+        found = next(each for each in reversed(self._phases_of(phase)))
+        found.outcome, found.text = outcome, text or ""
+        found.file, found.line = file or "", line or 0
+
+    def _phases_of(self, name: str) -> list[Phase]:
+        if not any(phase.name == name for phase in self._test.phases):
+            self._test.phases.append(Phase(name))
+        return [phase for phase in self._test.phases if phase.name == name]
+
+    def _add_matches(self, count: int) -> None:
+        self._test.matches = count
+
+    def _add_lines(self, code: int, pairs: list[tuple[int, int]]) -> None:
+        counts = dict(pairs)
+        self._test.lines.append((self.recorded.codes[code], counts))
+
+    def _add_reached(self, limit: str, text: str) -> None:
+        if (limit, text) not in self.recorded.reached:
+            self.recorded.reached.append((limit, text))
+        if limit == "lines" and self._focus is not None:
+            self._note(("gap", text))
+
+    def _add_refused(self, code: str, text: str) -> None:
+        self.recorded.refusal = (code, text)
+
+    def _add_end(self) -> None:
+        self.recorded.has_ended = True
+
+    def _add_missing(self, nodeids: list[str], beside: list[str]) -> None:
+        self.recorded.missing, self.recorded.beside = nodeids, beside
+
+    def _add_uncollected(self, nodeid: str, text: str) -> None:
+        self.recorded.uncollected.append((nodeid, text))
+
+    def _add_unmatched(self, names: list[str]) -> None:
+        self.recorded.unmatched = names
+
+    def _add_warning(self, text: str) -> None:
+        self.recorded.warnings.append(text)
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    def _add_code(self, number: int, module: str, qualname: str, *place: Any) -> None:
+        file, first, last, kind = place
+        self.recorded.codes[number] = Code(number, module, qualname, file, first, last, kind)
+
+    def _add_call(self, number: int, parent: int, code: int, line: int, *columns: Any) -> None:
+        thread, args, via = columns
+        above = self._calls.get(parent)
+        ordinal = self._ordinals[code] = self._ordinals.get(code, 0) + 1
+        call = Call(number, above, self.recorded.codes[code], ordinal, line, thread, args, via)
+        self._calls[number] = call
+        if above is None:
+            self._phase_now().roots.append(call)
+            return
+        above.children.append(call)
+        if above is self._focus:
+            self._note(("call", call))
+
+    def _phase_now(self) -> Phase:
+        if self._phase not in self._test.phases[-1:]:
+            self._test.phases.append(self._phase)
+        return self._phase
+
+    def _add_return(self, call: int, text: str) -> None:
+        self._calls[call].result = text
+
+    def _add_unwind(self, call: int, text: str) -> None:
+        self._calls[call].error = text
+
+    def _add_yield(self, call: int, text: str) -> None:
+        self._move(call, "yield", text)
+
+    def _add_wait(self, call: int) -> None:
+        self._move(call, "wait", "")
+
+    def _add_resume(self, call: int, text: str) -> None:
+        self._move(call, "resume", text)
+
+    def _move(self, number: int, kind: str, text: str) -> None:
+        call = self._calls[number]
+        if call.moves is None:
+            call.moves = []
+        call.moves.append((kind, text))
+        if call is self._focus:
+            self._note((kind, text))
+
+    def _add_library(self, call: int, name: str, count: int) -> None:
+        found = self._calls[call]
+        found.library = [*(found.library or ()), (name, count)]
+
+    def _add_parts(self, call: int, count: int) -> None:
+        self._calls[call].parts = count
+
+    def _add_caller(self, number: int, code: int, line: int) -> None:
+        call = self._calls[number]
+        call.parent = Call(0, None, self.recorded.codes[code], 0, 0, call.thread, [], "")
+        call.line = line
+
+    # --- the chosen call ------------------------------------------------------------------------
+
+    def _add_focus(self, call: int, count: int) -> None:
+        self._focus = self._calls[call]
+        focus = self._test.focus = Focus(self._focus, count)
+        self._lines = focus.lines
+
+    def _add_line(self, line: int) -> None:
+        self._lines.append(Line(line))
+
+    def _add_change(self, name: str, text: str | None) -> None:
+        self._note(("change", name, text))
+
+    def _add_raise(self, text: str) -> None:
+        self._note(("raise", text))
+
+    def _note(self, event: Event) -> None:
+        if not self._lines:
+            self._lines.append(Line(0))
+        line = self._lines[-1]
+        if line.events is None:
+            line.events = [event]
+        else:
+            line.events.append(event)
+
+
+def descendants(call: Call) -> Iterator[Call]:
+    """A call and all that came from it, in order."""
+    pending = [call]
+    while pending:
+        each = pending.pop()
+        yield each
+        pending += reversed(each.children)

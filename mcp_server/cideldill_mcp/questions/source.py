@@ -1,0 +1,294 @@
+"""Answers `test_source`: one function or class, exactly, with how often a test ran each line."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cideldill_mcp.questions.call_text import notes_of, proposal
+from cideldill_mcp.questions.definitions import Definition, definition_at, definitions_named
+from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, Item, counted, fit
+from cideldill_mcp.questions.listing import Listing, Scope, SourceFiles, extent
+from cideldill_mcp.questions.recorded import BODIES, Call, Recorded, RecordedTest
+from pytest_cideldill.errors import ErrorCode, Refusal
+
+CALLERS: Final = 5
+"""Callers and callees that are named."""
+
+DEFINITIONS: Final = 20
+"""Definitions that are shown; a glob may match thousands."""
+
+
+@dataclass(slots=True, eq=False)
+class _SourceLine(Item):
+    """A line of source.
+
+    Attributes:
+        number: Of the line.
+    """
+
+    number: int = 0
+
+
+def source_answer(
+    files: SourceFiles,
+    definitions: Sequence[Definition],
+    *,
+    recorded: Recorded | None = None,
+    test: RecordedTest | None = None,
+    max_chars: int = MAX_CHARS,
+) -> Answer:
+    """The source of definitions.
+
+    Args:
+        files: Those of the project.
+        definitions: As `find` returns them.
+        recorded: What a process left that counted the lines.
+        test: The test in it.
+        max_chars: Most characters of the text.
+    """
+    items: list[Item] = []
+    lines_run = 0
+    for at, each in enumerate(definitions[:DEFINITIONS]):
+        marks = None if test is None else _Marks(each, files, test)
+        lines_run += 0 if marks is None else len(marks.counts)
+        items += _lines_of(each, files, marks, at)
+    if len(definitions) > DEFINITIONS:
+        rest = [each.dotted for each in definitions[DEFINITIONS : DEFINITIONS + 5]]
+        more = counted(len(definitions) - DEFINITIONS, "more definition")
+        items.append(Item(f"{more}: {', '.join(rest)} …", 0.5, weight=0))
+    if recorded is not None and test is not None:
+        items += [Item(note, 0.1, weight=0) for note in notes_of(recorded, test)]
+    whole = sum(len(item.text) + 1 for item in items)
+    text, left_out = fit(items, max_chars, lambda gone: _closing(gone, whole), _mark, room=70)
+    first = definitions[0]
+    fields: dict[str, object] = {"file": first.file, "first": first.first, "last": first.last}
+    if test is not None:
+        fields |= {"nodeid": test.nodeid, "outcome": test.outcome, "lines_run": lines_run}
+    return Answer(text, fields, bool(left_out), _next(definitions, test, left_out))
+
+
+def find(
+    files: SourceFiles,
+    *,
+    function: str | None = None,
+    file: str | None = None,
+    line: int | None = None,
+    further: Sequence[str] = (),
+) -> list[Definition]:
+    """The definitions that a question means.
+
+    Args:
+        files: Those of the project.
+        function: A name as for `breakpoint_add`, or of a class; or
+        file: a path, and
+        line: a line in it.
+        further: Folders of user code outside of the rootdir.
+
+    Raises:
+        Refusal: `missing_parameter`, `invalid_parameter`, `function_not_found`, `file_not_found`,
+            `invalid_source`, `invalid_line`.
+    """
+    if function is not None:
+        return definitions_named(files, function, further)
+    if file is None or line is None:
+        raise Refusal(ErrorCode.MISSING_PARAMETER, "give function, or file and line")
+    return [definition_at(files, file, line)]
+
+
+# --- lines --------------------------------------------------------------------------------------
+
+
+def _lines_of(
+    definition: Definition, files: SourceFiles, marks: _Marks | None, at: int
+) -> list[Item]:
+    """The lines of one definition, with a head that says where it is and what called it."""
+    listing = Listing(
+        definition.file,
+        definition.first,
+        definition.last,
+        files.lines(definition.file),
+        definition.scope,
+    )
+    name = definition.dotted if definition.name else "a statement of the module"
+    texts = [f"{listing.place}  {name}"]
+    if marks is not None:
+        texts += marks.texts()
+    base = 0.2 * at
+    items: list[Item] = [Item(text, base - 1.0, weight=0) for text in texts]
+    width = 0 if marks is None else marks.width
+    heads, docs = _heads_and_docs(definition.node)
+    for number, text in listing.text_lines():
+        rank = 1.0 + base + (number - listing.first) / (number - listing.first + 100.0)
+        if number in heads:
+            has_run = marks is not None and marks.any_in(*heads[number])
+            rank -= 1.9 if has_run else 0.9
+        elif number in docs or not text.strip() or text.lstrip().startswith("#"):
+            rank += 1.0
+        mark = ""
+        if marks is not None and width:
+            mark, has_run = marks.of(number)
+            rank -= 1.2 if has_run else 0.0
+            mark = f"{mark:>{width}}| "
+        items.append(_SourceLine(f"{mark}{number:>4}  {text}".rstrip(), rank, number=number))
+    return items
+
+
+def _heads_and_docs(node: ast.AST) -> tuple[dict[int, tuple[int, int]], set[int]]:
+    """The lines of headers inside, with the extents of their functions; those of docstrings."""
+    heads: dict[int, tuple[int, int]] = {}
+    docs: set[int] = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            first, last = extent(each)
+            header = range(first, max(first + 1, extent(each.body[0])[0]))
+            heads |= dict.fromkeys(header, (first, last))
+            if ast.get_docstring(each, clean=False) is not None:
+                start, end = extent(each.body[0])
+                docs |= set(range(start, end + 1))
+    return {line: span for line, span in heads.items() if line not in docs}, docs
+
+
+def _mark(_before: Item | None, missing: Sequence[Item]) -> tuple[str, str]:
+    numbers = [item.number for item in missing if isinstance(item, _SourceLine)]
+    if not numbers:
+        return "", ""
+    span = f"{numbers[0]}–{numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
+    return "", f"      … {counted(len(numbers), 'line')} ({span})"
+
+
+def _closing(left_out: Sequence[Item], whole: int) -> str:
+    count = sum(item.weight for item in left_out)
+    return f"left out: {counted(count, 'line')} (max_chars={-(-whole // 100) * 100} shows all)"
+
+
+# --- marks --------------------------------------------------------------------------------------
+
+
+class _Marks:
+    """How often a test ran the lines of a definition, and what called it.
+
+    Attributes:
+        counts: By line.
+        width: Characters of a mark; 0: nothing of it ran.
+    """
+
+    def __init__(self, definition: Definition, files: SourceFiles, test: RecordedTest) -> None:
+        self._definition = definition
+        self._test = test
+        self.counts: Counter[int] = Counter()
+        for code, counts in test.lines:
+            if code.file == definition.file:
+                self.counts.update(
+                    {
+                        line: count
+                        for line, count in counts.items()
+                        if definition.first <= line <= definition.last
+                    }
+                )
+        self.width = max((len(f"{each}×") for each in self.counts.values()), default=0)
+        self._starts: dict[int, int] = {}
+        self._runnable: set[int] = set()
+        for scope in _scopes(definition.node):
+            self._add(scope, definition, files)
+        self._ran = {self._starts.get(line, line) for line in self.counts}
+
+    def _add(self, scope: Scope, definition: Definition, files: SourceFiles) -> None:
+        """Inner functions come later: their lines are theirs."""
+        lines = files.lines(definition.file)
+        inner = Listing(definition.file, *extent(scope), lines, scope)
+        self._starts |= inner.starts
+        # The body of a class runs when its module is imported.
+        if not isinstance(scope, ast.ClassDef):
+            self._runnable |= inner.runnable()
+
+    def of(self, number: int) -> tuple[str, bool]:
+        """`12×`; `-` for a line that did not run; empty for what is no code."""
+        if number in self.counts:
+            return f"{self.counts[number]}×", True
+        start = self._starts.get(number, number)
+        is_first = start == number
+        return ("-" if is_first and start in self._runnable - self._ran else ""), False
+
+    def any_in(self, first: int, last: int) -> bool:
+        """Whether a line of a range ran."""
+        return any(first <= line <= last for line in self.counts)
+
+    def texts(self) -> list[str]:
+        """The test, and who called the function and what it called there."""
+        test = self._test
+        calls = [call for call in test.calls.values() if self._is_own(call)]
+        texts = [f"in {test.nodeid}  {test.outcome}"]
+        if not self.counts and not calls:
+            return [f"{texts[0]}: did not run"]
+        callers = Counter(
+            f"{call.parent.code.name} {call.parent.code.file}:{call.line}"
+            for call in calls
+            if call.parent is not None and not self._is_own(call.parent)
+        )
+        callees = Counter(
+            each.code.name
+            for call in calls
+            for each in call.children
+            if each.code.kind not in BODIES and not self._is_own(each)
+        )
+        for call in calls:
+            for name, count in call.library or ():
+                callees[name] += count
+        parts = []
+        if callers:
+            parts.append(f"called from {_most(callers)}")
+        if callees:
+            parts.append(f"calls {_most(callees)}")
+        return [*texts, *(["; ".join(parts)] if parts else [])]
+
+    def _is_own(self, call: Call) -> bool:
+        code, definition = call.code, self._definition
+        return code.file == definition.file and (
+            definition.first <= code.first and code.last <= definition.last
+        )
+
+
+def _scopes(node: ast.AST) -> list[Scope]:
+    """Functions and classes in a node, itself included, outer ones first."""
+    return [
+        each
+        for each in ast.walk(node)
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+
+
+def _most(counts: Counter[str]) -> str:
+    parts = [
+        f"{name} ×{count:,}" if count > 1 else name for name, count in counts.most_common(CALLERS)
+    ]
+    if len(counts) > CALLERS:
+        parts.append(f"{len(counts) - CALLERS} more")
+    return ", ".join(parts)
+
+
+# --- next steps ---------------------------------------------------------------------------------
+
+
+def _next(
+    definitions: Sequence[Definition], test: RecordedTest | None, left_out: Sequence[Item]
+) -> list[str]:
+    steps = []
+    first = definitions[0]
+    if test is not None and first.name and not isinstance(first.node, ast.ClassDef):
+        steps.append(
+            proposal("test_trace", "each line of a call", nodeid=test.nodeid, function=first.dotted)
+        )
+    missing = {item.number for item in left_out if isinstance(item, _SourceLine)}
+    if isinstance(first.node, ast.ClassDef):
+        for each in first.node.body:
+            if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            start, end = extent(each)
+            if not missing.isdisjoint(range(start, end + 1)):
+                name = f"{first.dotted}.{each.name}"
+                steps.append(proposal("test_source", "all of it", function=name))
+    return steps[:3]

@@ -1,0 +1,560 @@
+"""Answers `test_trace` without a function: the tree of user code's calls in one test.
+
+Calls alike are folded: of the rounds of a loop the first, the second, the last and each that
+differs are shown; of a recursion its outer and inner ends. What raised, what is near the failure
+and what differs is kept longest when the text gets too long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from cideldill_mcp.questions.call_text import (
+    call_text,
+    deepest,
+    kind_of,
+    library_text,
+    notes_of,
+    proposal,
+)
+from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, Item, counted, fit, short
+from cideldill_mcp.questions.folding import MIN_ROUNDS, Folded, folded, span_text
+from cideldill_mcp.questions.recorded import (
+    BODIES,
+    Call,
+    Phase,
+    Recorded,
+    RecordedTest,
+    without_collector,
+)
+
+MIN_CHAIN: Final = 7
+"""Levels of a recursion that are folded in the middle."""
+
+MAX_PERIOD: Final = 3
+"""Functions that call each other in a recursion that is recognized."""
+
+NARROW: Final = 12
+"""Levels from which on each is indented by one space."""
+
+
+@dataclass(slots=True, eq=False)
+class _Node(Item):
+    """A line of the tree.
+
+    Attributes:
+        call: Which it shows, or the first that it stands for.
+        above: The line that it hangs on.
+    """
+
+    call: Call | None = None
+    above: _Node | None = None
+
+
+def tree_answer(
+    recorded: Recorded,
+    test: RecordedTest,
+    *,
+    depth: int | None = None,
+    max_chars: int = MAX_CHARS,
+) -> Answer:
+    """The tree of calls of a test.
+
+    Args:
+        recorded: What its process left.
+        test: One of its tests.
+        depth: Levels below the phase that are shown; None: as many as there is room for.
+        max_chars: Most characters of the text.
+    """
+    with without_collector():
+        tree = _Tree(test)
+        items, deeper = tree.items(depth)
+    notes = [Item(note, -2.0) for note in notes_of(recorded, test)]
+    if not test.calls:
+        notes.append(Item("no call of user code was recorded", -2.0))
+    all_items: list[Item] = [Item(heading(test), -3.0), *notes, *items]
+
+    def closing(left_out: Sequence[Item]) -> str:
+        return tree.closing([each for each in left_out if isinstance(each, _Node)], deeper)
+
+    text, left_out = fit(all_items, max_chars, closing, tree.mark)
+    if deeper and not left_out:
+        text = _with_line(text, tree.closing([], deeper), max_chars)
+    missing = [each for each in left_out if isinstance(each, _Node)]
+    fields = {"nodeid": test.nodeid, "outcome": test.outcome, "calls": len(test.calls)}
+    return Answer(text, fields, bool(left_out or deeper), _next(test, tree.heaviest(missing)))
+
+
+def heading(test: RecordedTest) -> str:
+    """The test, its outcome, and the failure with its place."""
+    failure = test.failure
+    if failure is None:
+        return f"{test.nodeid}  {test.outcome}"
+    place = f"  {failure.file}:{failure.line}" if failure.file else ""
+    return f"{test.nodeid}  {test.outcome}: {short(failure.text, 200)}{place}"
+
+
+def _with_line(text: str, line: str, max_chars: int) -> str:
+    return f"{text}\n{line}" if len(text) + len(line) < max_chars else text
+
+
+# --- shapes -------------------------------------------------------------------------------------
+
+
+_Inside = tuple[tuple[int, int], ...]
+"""Line and shape of the calls inside of a call, each once."""
+
+
+class _Shapes:
+    """A number for the shape of each call: calls with equal shapes did the same.
+
+    How often a line repeated something, and how deep a recursion went, is no part of a shape.
+    Errors count with their text, results with their kind.
+    """
+
+    def __init__(self, calls: dict[int, Call]) -> None:
+        self.sizes: dict[Call, int] = {}
+        self._shapes: dict[Call, int] = {}
+        self._insides: dict[Call, _Inside] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
+        for number in sorted(calls, reverse=True):  # children before their parents
+            self._add(calls[number])
+
+    def of(self, call: Call) -> int:
+        """The shape of a call."""
+        return self._shapes[call]
+
+    def beside(self, outer: Call, inner: Call) -> _Inside:
+        """What was called on the way from a call to one inside of it, apart from the way."""
+        found: list[tuple[int, int]] = []
+        while inner is not outer and inner.parent is not None:
+            above = inner.parent
+            found += [
+                (each.line, self._shapes[each]) for each in above.children if (each is not inner)
+            ]
+            inner = above
+        return tuple(dict.fromkeys(found))
+
+    def of_round(self, calls: Sequence[Call]) -> tuple[int, ...]:
+        """The shape of one round of calls."""
+        return tuple(dict.fromkeys(self._shapes[each] for each in calls))
+
+    def _add(self, call: Call) -> None:
+        inside: _Inside = ()
+        size = 1
+        if call.children:
+            own = call.code
+            found: dict[tuple[int, int], None] = {}
+            for each in call.children:
+                size += self.sizes[each]
+                if each.code is own:
+                    found |= dict.fromkeys(self._insides[each])
+                else:
+                    found[each.line, self._shapes[each]] = None
+            inside = tuple(found)
+        self.sizes[call] = size
+        self._insides[call] = inside
+        ending = call.error if call.error is not None else kind_of(call.result)
+        key = (call.code.number, call.error is not None, ending, inside)
+        self._shapes[call] = self._numbers.setdefault(key, len(self._numbers))
+
+
+# --- rounds -------------------------------------------------------------------------------------
+
+_Round = list[Call]
+
+
+def _rounds(calls: Sequence[Call]) -> list[_Round]:
+    """Calls of one parent, split where its lines go back: these are rounds of a loop."""
+    rounds: list[_Round] = []
+    seen: set[tuple[int, int]] = set()
+    before = -1
+    for call in calls:
+        key = (call.line, call.code.number)
+        if not rounds or call.line < before or key in seen:
+            rounds.append([])
+            seen = set()
+        rounds[-1].append(call)
+        seen.add(key)
+        before = call.line
+    return rounds
+
+
+def _runs(calls: Sequence[Call]) -> Iterator[list[_Round]]:
+    """Rounds in a row that begin with the same call: each run is a loop, or a single round."""
+    runs: list[list[_Round]] = []
+    for each in _rounds(calls):
+        key = _key(each[0])
+        if runs and _key(runs[-1][0][0]) == key:
+            runs[-1].append(each)
+            continue
+        # What comes before a loop stands on earlier lines, like the calls of its first round.
+        at = (
+            next((at for at, call in enumerate(runs[-1][-1]) if _key(call) == key), 0)
+            if (runs)
+            else 0
+        )
+        if at and len(runs[-1]) == 1:
+            first = runs[-1][0]
+            runs[-1] = [first[:at]]
+            runs.append([first[at:], each])
+        else:
+            runs.append([each])
+    yield from runs
+
+
+def _key(call: Call) -> tuple[int, int]:
+    return call.line, call.code.number
+
+
+# --- the tree -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A call whose lines are to be made.
+
+    Attributes:
+        above: The line that it hangs on.
+        rank: Of its line.
+        inner: Is added to the ranks inside.
+        ordinal: Whether its number is shown.
+        times: How many rounds there are of it, if they are folded.
+    """
+
+    call: Call
+    above: _Node
+    rank: float
+    inner: float = 0.0
+    ordinal: bool = False
+    times: int = 0
+
+
+@dataclass(slots=True)
+class _Skipped:
+    """Calls that are alike others, in one line."""
+
+    text: str
+    first: Call
+    above: _Node
+    weight: int
+    rank: float
+    inner: Call | None = None
+
+
+class _Tree:
+    """Makes the lines of a test's calls."""
+
+    def __init__(self, test: RecordedTest) -> None:
+        self._test = test
+        self._shapes = _Shapes(test.calls)
+        self._failing = {
+            call
+            for phase in test.phases
+            if phase.outcome == "failed"
+            for call in deepest(phase.roots)
+        }
+        self._chains: dict[Call, tuple[int, Call, Call]] = {}
+        self._chained: set[Call] = set()
+        self._errors: Counter[str] = Counter()
+        self._indent = "  "
+        self._depth: int | None = None
+
+    def items(self, depth: int | None) -> tuple[list[Item], int]:
+        """All lines in order, and how many calls are deeper than `depth`."""
+        found: list[_Node] = []
+        deeper = 0
+        self._depth = depth
+        for phase in self._test.phases:
+            if phase.roots or phase.outcome == "failed":
+                deeper += self._add_phase(phase, found, depth)
+        deepest_line = max((node.depth for node in found), default=0)
+        self._indent = " " if deepest_line > NARROW else "  "
+        for node in reversed(found):  # what is worth to be kept keeps the lines above it
+            above = node.above
+            if above is not None and node.rank < above.rank:
+                above.rank = node.rank
+        return list(found), deeper
+
+    def _add_phase(self, phase: Phase, found: list[_Node], depth: int | None) -> int:
+        is_failing = phase.outcome == "failed"
+        base = 0.0 if is_failing else 1.0 if phase.name == "call" else 3.0
+        name = phase.name or "before the tests"
+        top = _Node(f"{name} ✗" if is_failing else name, base, 0, 0)
+        found.append(top)
+        deeper = 0
+        stack = list(reversed(self._entries(phase.roots, top, base, is_failing)))
+        while stack:
+            entry = stack.pop()
+            if depth is not None and entry.above.depth >= depth:
+                deeper += self._weight(entry)
+                continue
+            node = self._node(entry)
+            found.append(node)
+            stack += reversed(self._inside(entry, node, found, depth))
+        return deeper
+
+    def _weight(self, entry: _Pending | _Skipped) -> int:
+        if isinstance(entry, _Pending):
+            return self._shapes.sizes[entry.call]
+        return entry.weight + (self._shapes.sizes[entry.inner] if entry.inner else 0)
+
+    def _node(self, entry: _Pending | _Skipped) -> _Node:
+        depth = entry.above.depth + 1
+        if isinstance(entry, _Skipped):
+            text = entry.text
+            return _Node(
+                lambda: f"{self._indent * depth}… {text}",
+                entry.rank,
+                depth,
+                entry.weight,
+                call=entry.first,
+                above=entry.above,
+            )
+        call, ordinal, times = entry.call, entry.ordinal, entry.times
+        is_body = call.code.kind in BODIES and call.error is None
+        return _Node(
+            lambda: f"{self._indent * depth}{self._line(call, times, ordinal=ordinal)}",
+            entry.rank,
+            depth,
+            self._shapes.sizes[call] if is_body else 1,
+            call.code.place,
+            call,
+            entry.above,
+        )
+
+    def _line(self, call: Call, times: int, *, ordinal: bool) -> str:
+        number = f"#{call.ordinal} " if ordinal else ""
+        above = call.parent.thread if call.parent is not None else ""
+        thread = f"[{call.thread or 'main thread'}] " if call.thread != above else ""
+        inside = self._shapes.sizes[call] - 1
+        is_body = call.code.kind in BODIES and call.error is None
+        calls = f" ({counted(inside, 'call')} inside)" if is_body and inside else ""
+        return f"{thread}{number}{call_text(call)}{f'  ×{times:,}' if times else ''}{calls}"
+
+    def _inside(
+        self, entry: _Pending | _Skipped, node: _Node, found: list[_Node], depth: int | None
+    ) -> list[_Pending | _Skipped]:
+        """What hangs on a line."""
+        if isinstance(entry, _Skipped):
+            return [] if entry.inner is None else [_Pending(entry.inner, node, entry.rank)]
+        call = entry.call
+        if call.code.kind in BODIES and call.error is None:
+            return []
+        if call.library and (depth is None or node.depth < depth):
+            text = library_text(call)
+            level = node.depth + 1
+            found.append(
+                _Node(
+                    lambda: f"{self._indent * level}lib: {text}",
+                    entry.rank + entry.inner + 1.3,
+                    level,
+                    0,
+                    above=node,
+                )
+            )
+        return self._entries(call.children, node, entry.rank + entry.inner, call in self._failing)
+
+    # --- children -------------------------------------------------------------------------------
+
+    def _entries(
+        self, calls: Sequence[Call], above: _Node, rank: float, is_failing: bool
+    ) -> list[_Pending | _Skipped]:
+        """The lines of the children of one call.
+
+        Near a failure the last ones are the most useful, elsewhere the first ones.
+        """
+        if not calls:
+            return []
+        entries: list[_Pending | _Skipped] = []
+        for run in _runs(calls):
+            if len(run) < MIN_ROUNDS:
+                entries += [_Pending(call, above, rank) for each in run for call in each]
+            else:
+                entries += self._folded(run, above, rank)
+        for at, entry in enumerate(entries):
+            distance = len(entries) - 1 - at if is_failing else at
+            entry.rank += 1.0 + min(0.12 * distance, 1.5)
+            call = entry.call if isinstance(entry, _Pending) else entry.first
+            if isinstance(entry, _Pending):
+                self._rate(entry)
+            if call in self._chains and isinstance(entry, _Pending):
+                entries[at] = self._levels(entry)
+            elif isinstance(entry, _Pending):
+                self._find_chain(call)
+        return entries
+
+    def _rate(self, entry: _Pending) -> None:
+        call = entry.call
+        if call in self._failing:
+            entry.rank = 0.1
+        elif call.error is not None:
+            # The same exception goes through many calls, or is raised again and again.
+            self._errors[call.error] += 1
+            distinct, times = len(self._errors), self._errors[call.error]
+            entry.rank = min(entry.rank, 0.6 + 0.02 * distinct + 0.15 * times)
+        if call.code.kind in BODIES:
+            entry.rank += 4.0
+
+    def _folded(self, run: list[_Round], above: _Node, rank: float) -> list[_Pending | _Skipped]:
+        """First, second and last round, and those that differ; lines for the others."""
+        fold = folded([self._shapes.of_round(each) for each in run])
+        times = Counter(call.code.number for each in run for call in each)
+        last = len(run) - 1
+        entries: list[_Pending | _Skipped] = []
+        for part in fold.parts:
+            if isinstance(part, range):
+                entries.append(self._skipped(run, fold, part, above))
+                continue
+            extra, inner = 0.0, 0.0
+            if fold.is_odd(part):
+                extra = -0.7
+            elif part:
+                extra, inner = (0.2, 1.5) if part == last else (0.6, 2.5)
+            entries += [
+                _Pending(
+                    call,
+                    above,
+                    rank + extra,
+                    inner,
+                    ordinal=times[call.code.number] > 1,
+                    times=len(run) if part == 0 and call is run[0][0] else 0,
+                )
+                for call in run[part]
+            ]
+        for entry in entries:
+            if isinstance(entry, _Skipped):
+                entry.rank = rank + 0.4
+        return entries
+
+    def _skipped(self, run: list[_Round], fold: Folded, span: range, above: _Node) -> _Skipped:
+        """One line for rounds in a row that are like others."""
+        weight = sum(self._shapes.sizes[call] for at in span for call in run[at])
+        noun = "" if all(len(run[at]) == 1 for at in span) else "rounds"
+        numbers = span_text([run[at][0].ordinal for at in span], "#")
+        text = f"{numbers}: {fold.like(span, lambda at: f'#{run[at][0].ordinal}', noun)}"
+        return _Skipped(text, run[span.start][0], above, weight, 0.0)
+
+    # --- recursion ------------------------------------------------------------------------------
+
+    def _find_chain(self, call: Call) -> None:
+        """Note which levels of a recursion that begins with a call are left out."""
+        if call in self._chained:
+            return
+        chain = [call]
+        while (inner := self._recursion(chain[-1])) is not None:
+            chain.append(inner)
+        if len(chain) < MIN_CHAIN:
+            return
+        self._chained |= set(chain)
+        beside = [self._shapes.beside(*levels) for levels in pairwise(chain)]
+        usual = Counter(beside[2:-1]).most_common(1)[0][0]
+        start = 2
+        while start < len(chain) - 2:
+            end = start
+            while end < len(chain) - 2 and beside[end] == usual:
+                end += 1
+            if end - start > 1:
+                entry = self._way(chain[start - 1], chain[start])
+                self._chains[entry] = (end - start, chain[end - 1], chain[end])
+            start = end + 1
+
+    def _recursion(self, call: Call) -> Call | None:
+        """The next call of the same function, if there is only one."""
+        own, level = call.code, call.children
+        for _ in range(MAX_PERIOD):
+            same = [each for each in level if each.code is own]
+            if same:
+                return same[0] if len(same) == 1 else None
+            if len(level) != 1:
+                return None
+            level = level[0].children
+        return None
+
+    @staticmethod
+    def _way(outer: Call, inner: Call) -> Call:
+        """The child of the outer call that leads to the inner one."""
+        while inner.parent is not None and inner.parent is not outer:
+            inner = inner.parent
+        return inner
+
+    def _levels(self, entry: _Pending) -> _Skipped:
+        count, last, resumed = self._chains[entry.call]
+        sizes = self._shapes.sizes
+        ends = f"{call_text(entry.call)} … {call_text(last)}"
+        text = f"{count} levels alike: {short(ends, 150)}"
+        weight = sizes[entry.call] - sizes[resumed]
+        return _Skipped(text, entry.call, entry.above, weight, entry.rank, resumed)
+
+    # --- what is left out -----------------------------------------------------------------------
+
+    def mark(self, before: Item | None, missing: Sequence[Item]) -> tuple[str, str]:
+        """How many calls are missing: behind the call that they came from, or as a line."""
+        count = sum(each.weight for each in missing)
+        if not count:
+            return "", ""
+        level = min(each.depth for each in missing)
+        if before is not None and level > before.depth:
+            return f"  (+{counted(count, 'call')})", ""
+        return "", f"{self._indent * level}… {counted(count, 'call')}"
+
+    def heaviest(self, missing: Sequence[_Node]) -> Call | None:
+        """The shown call inside of which most is left out."""
+        gone = set(map(id, missing))
+        sizes: Counter[Call] = Counter()
+        for node in missing:
+            above = node.above
+            if above is not None and id(above) not in gone and node.call and above.call:
+                sizes[above.call] += self._shapes.sizes[node.call]
+        return max(sizes, key=lambda call: (sizes[call], -call.number), default=None)
+
+    def closing(self, missing: Sequence[_Node], deeper: int) -> str:
+        """The last line: what was left out, and how to get it."""
+        parts = []
+        count = sum(node.weight for node in missing)
+        if deeper:
+            parts.append(f"{counted(deeper, 'call')} deeper than {self._depth}")
+        if count:
+            heavy = self.heaviest(missing)
+            most = f", most inside {heavy.code.name}" if heavy else ""
+            parts.append(f"{counted(count, 'call')}{most}")
+        libraries = sum(not node.weight for node in missing)
+        if libraries and not count:
+            parts.append(f"{counted(libraries, 'line')} of library calls")
+        heavy = self.heaviest(missing)
+        how = f": test_trace {ask_for(heavy)}" if heavy else ": a larger max_chars or depth"
+        return f"left out: {'; '.join(parts) or 'less useful lines'}{how}"
+
+
+def ask_for(call: Call) -> str:
+    """`function=shop.cart.Cart.add call=2`."""
+    number = f" call={call.ordinal}" if call.ordinal > 1 else ""
+    return f"function={call.code.dotted}{number}"
+
+
+def _next(test: RecordedTest, heavy: Call | None) -> list[str]:
+    """The calls that show more: of what raised, of what returned before a failure."""
+    steps: dict[Call, str] = {}
+    failure = test.failure
+    path = deepest(failure.roots) if failure else []
+    if path:
+        inmost = path[-1]
+        if len(path) > 1:
+            steps[inmost] = "each line of the call that the exception left first"
+        returned = [each for each in inmost.children if each.code.kind not in BODIES]
+        if returned:
+            steps.setdefault(returned[-1], "each line of the call that returned before it")
+        steps.setdefault(path[0], "each line of the test")
+    if heavy is not None and heavy.code.kind not in BODIES:
+        steps.setdefault(heavy, "each line of it, and its calls")
+    return [propose_trace(test, call, why) for call, why in list(steps.items())[:3]]
+
+
+def propose_trace(test: RecordedTest, call: Call, why: str) -> str:
+    """The question that shows each line of a call."""
+    number = {"call": call.ordinal} if call.ordinal > 1 else {}
+    return proposal("test_trace", why, nodeid=test.nodeid, function=call.code.dotted, **number)

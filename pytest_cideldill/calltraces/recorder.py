@@ -1,0 +1,389 @@
+"""The calls of a test: their tree, or one of them with its lines; on the threads that call.
+
+An event source (`sysmon`, `settrace`) calls it. The caller of a call is found on the stack, so that
+threads, generators and greenlets need no bookkeeping.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from itertools import count
+from types import CodeType, FrameType
+from typing import Any, Final, Protocol
+
+from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
+from pytest_cideldill.calltraces.lines import LineRecorder
+from pytest_cideldill.calltraces.row_file import RowFile, plain
+from pytest_cideldill.calltraces.values import LARGE, Values
+from pytest_cideldill.evaluation.guard import EvaluationGuard
+from pytest_cideldill.evaluation.time_limit import Overtime
+from pytest_cideldill.frames.arguments import raised
+from pytest_cideldill.interpreter.frame_locals import forget, read_locals
+from pytest_cideldill.interpreter.running import main_ident, thread_names
+from pytest_cideldill.probes.conditions import ConditionFailure, Judge, judging
+from pytest_cideldill.protocol.trace_rows import TraceRequest
+from pytest_cideldill.tracing.interface import Left
+from pytest_cideldill.tracing.trails import how_it_yields
+
+_MOST_PARTS: Final = 10
+"""Items, waits and resumptions of one call that are recorded; the others are counted."""
+
+_FARTHEST: Final = 500
+"""Frames of libraries between a call and its caller."""
+
+_MOST_LIBRARIES: Final = 50
+"""Functions of libraries that are counted for one call."""
+
+
+class Arming(Protocol):
+    """Arms code for lines; an event source."""
+
+    def watch_lines(self, code: CodeType, *, wanted: bool) -> None:
+        """Set whether the recorder gets the lines of a code object."""
+
+
+class ActiveCall:
+    """A call that is not over."""
+
+    __slots__ = ("facts", "library", "number", "parts")
+
+    def __init__(self, number: int, facts: CodeFacts) -> None:
+        self.number = number
+        self.facts = facts
+        self.library: dict[str, int] | None = None
+        self.parts = 0
+
+
+class CallRecorder:
+    """Records the calls that a question asks for.
+
+    Args:
+        request: What is wanted.
+        rows: Take what is recorded.
+        table: Knows the user's code.
+        values: Render values.
+
+    Attributes:
+        active: Id of a frame → its call.
+        chosen: The recorder of the chosen call, while that is not over.
+        quiet: Threads that evaluate for us.
+        wants_libraries: Whether calls of library functions are counted.
+        counts_lines: Whether `count_line` is wanted.
+        is_full: Whether the limit of calls was reached.
+        source: The source of events; set once it is there.
+    """
+
+    def __init__(
+        self, request: TraceRequest, rows: RowFile, table: CodeTable, values: Values
+    ) -> None:
+        self._request = request
+        self._rows, self._table, self._values = rows, table, values
+        self._lens = values.lens
+        guard = EvaluationGuard()
+        self.quiet = guard.depths
+        self._overtime = Overtime(guard)
+        self._judges: dict[int, Judge] = {}
+        self._numbers = count(1)
+        self._matches = count(1)
+        self._codes = count(1)
+        self._tree = request.tree
+        self._wants_call = bool(request.call or request.when)
+        self._main = main_ident()
+        self.active: dict[int, ActiveCall] = {}
+        self.chosen: LineRecorder | None = None
+        self._chosen_call: ActiveCall | None = None
+        self._had_chosen = False
+        self.counts_lines = request.counts
+        self._counts: dict[int, tuple[CodeFacts, dict[int, int]]] = {}
+        self.matched = 0
+        self._recorded = 0
+        self._most = request.calls
+        self.wants_libraries = request.tree or request.counts or self._wants_call
+        self.failed_conditions: dict[str, int] = {}
+        self.is_full = False
+        self.source: Arming | None = None
+
+    # --- calls ------------------------------------------------------------------------------
+
+    def begin(self, facts: CodeFacts, frame: FrameType) -> None:
+        """A call of user code begins."""
+        if self.quiet and get_ident() in self.quiet:
+            return
+        is_chosen = facts.matches and self._is_chosen(facts, frame)
+        is_near = self._tree or (facts.matches and self.counts_lines) or is_chosen
+        if not is_near and not self.active:
+            return
+        parent, line, via = self._origin(frame)
+        if not is_near and not self._is_of_interest(parent):
+            return
+        if self.is_full and not is_chosen:
+            return
+        self._recorded += 1
+        if self._recorded > self._most and not is_chosen:
+            self._fill()
+            return
+        number = next(self._numbers)
+        call = ActiveCall(number, facts)
+        if not facts.number:
+            self._number(facts)
+        above = 0 if parent is None else parent.number
+        thread = "" if get_ident() == self._main else self._thread()
+        head = f'["call",{number},{above},{facts.number},{line},"{thread}",['
+        if via:
+            via = plain(via)[1:-1]
+        self._rows.add_text(f'{head}{self._arguments(facts, frame)}],"{via}"]')
+        if not above and not self._tree:
+            self._name_caller(number, frame)
+        self.active[id(frame)] = call
+        if is_chosen:
+            self._choose(call, frame)
+
+    def returned(self, frame: FrameType, value: object) -> None:
+        """A frame returns."""
+        call = self.active.pop(id(frame), None)
+        if call is None or call.facts.code is not frame.f_code:
+            return
+        name = call.facts.result_name
+        row = f'["return",{call.number},{self._values.show(value, name, hidden=bool(name))}]'
+        if call.library or call.parts or call is self._chosen_call:
+            self._ended(call, row, frame)
+        else:
+            self._rows.add_text(row)
+
+    def unwound(self, frame: FrameType, error: BaseException | None) -> None:
+        """An exception leaves a frame; None: it is not known which."""
+        call = self._over(frame)
+        if call is not None:
+            self._ended(call, plain(["unwind", call.number, self._error(error)]), frame)
+
+    def yielded(self, frame: FrameType, value: object) -> None:
+        """A frame hands out an item, or waits."""
+        call = self._of(frame)
+        if call is None:
+            return
+        is_chosen = call is self._chosen_call
+        if is_chosen and self.chosen is not None:
+            self.chosen.changes(frame)
+        call.parts += 1
+        if not is_chosen and call.parts > _MOST_PARTS:
+            return
+        if how_it_yields(frame.f_code, value) is Left.AWAIT:
+            row = f'["wait",{call.number}]'
+        else:
+            row = f'["yield",{call.number},{self._values.show(value)}]'
+        self._put(row, is_chosen=is_chosen)
+
+    def resumed(self, frame: FrameType, error: BaseException | None) -> None:
+        """A frame goes on, perhaps with an exception."""
+        call = self._of(frame)
+        if call is None:
+            return
+        is_chosen = call is self._chosen_call
+        if is_chosen and self.chosen is not None:
+            self.chosen.resumes(frame)
+        if is_chosen or (error is not None and call.parts <= _MOST_PARTS):
+            row = plain(["resume", call.number, self._error(error)])
+            self._put(row, is_chosen=is_chosen)
+
+    def library(self, frame: FrameType, name: str) -> None:
+        """A frame calls a function of a library."""
+        call = self._of(frame)
+        if call is None:
+            return
+        counts = call.library
+        if counts is None:
+            counts = call.library = {}
+        if name in counts or len(counts) < _MOST_LIBRARIES:
+            counts[name] = counts.get(name, 0) + 1
+
+    # --- lines ------------------------------------------------------------------------------
+
+    def count_line(self, frame: FrameType, line: int) -> None:
+        """A line of the function that is asked for begins."""
+        facts = self._table.known.get(id(frame.f_code))
+        if facts is not None and facts.matches:
+            _, counts = self._counts.setdefault(id(facts.code), (facts, {}))
+            counts[line] = counts.get(line, 0) + 1
+
+    def raises(self, frame: FrameType, error: BaseException) -> None:
+        """An exception arises in a frame, or arrives there."""
+        chosen = self.chosen
+        if chosen is not None and chosen.frame_id == id(frame):
+            chosen.add(plain(["raise", self._error(error)]))
+
+    # --- a test -----------------------------------------------------------------------------
+
+    def end_test(self) -> None:
+        """A test is over: leave what was counted in it."""
+        for facts, counts in self._counts.values():
+            if not facts.number:
+                self._number(facts)
+            self._rows.add(["lines", facts.number, sorted(counts.items())])
+        self._counts.clear()
+        if self._request.function is not None:
+            self._rows.add(["matches", self.matched])
+        if self._values.is_used_up:
+            self.reach(
+                "values", "values took too long to render; from then on only their types are shown"
+            )
+        self._rows.flush()
+
+    def reach(self, limit: str, text: str) -> None:
+        """Leave that a limit was reached; a sentence says what it means."""
+        self._rows.add(["reached", limit, text])
+
+    # --- parts ------------------------------------------------------------------------------
+
+    def _of(self, frame: FrameType) -> ActiveCall | None:
+        call = self.active.get(id(frame))
+        return call if call is not None and call.facts.code is frame.f_code else None
+
+    def _over(self, frame: FrameType) -> ActiveCall | None:
+        call = self.active.pop(id(frame), None)
+        return call if call is not None and call.facts.code is frame.f_code else None
+
+    def _ended(self, call: ActiveCall, row: str, frame: FrameType) -> None:
+        for name, number in (call.library or {}).items():
+            self._rows.add(["library", call.number, name, number])
+        if call.parts > _MOST_PARTS and call is not self._chosen_call:
+            self._rows.add(["parts", call.number, call.parts])
+        if call is self._chosen_call:
+            self._leave_chosen(call, frame)
+        self._rows.add_text(row)
+
+    def _put(self, row: str, *, is_chosen: bool) -> None:
+        if is_chosen and self.chosen is not None:
+            self.chosen.add(row)
+        else:
+            self._rows.add_text(row)
+
+    def _is_of_interest(self, parent: ActiveCall | None) -> bool:
+        """Whether calls of this one are recorded, where the tree is not."""
+        if parent is None:
+            return False
+        if parent is self._chosen_call and self.chosen is not None and self.chosen.is_full:
+            return False  # their lines come later, out of order
+        return parent is self._chosen_call or (self.counts_lines and parent.facts.matches)
+
+    def _is_chosen(self, facts: CodeFacts, frame: FrameType) -> bool:
+        self.matched = number = next(self._matches)
+        if self.counts_lines and self.source is not None and id(facts.code) not in self._counts:
+            self._counts[id(facts.code)] = facts, {}
+            self.source.watch_lines(facts.code, wanted=True)
+        if self._had_chosen or not self._wants_call:
+            return False
+        if self._request.when is None:
+            self._had_chosen = number == self._request.call
+        else:
+            self._had_chosen = self._holds(self._request.when, frame)
+        return self._had_chosen
+
+    def _holds(self, condition: str, frame: FrameType) -> bool:
+        code = frame.f_code
+        judge = self._judges.get(id(code))
+        if judge is None:
+            judge = self._judges[id(code)] = judging(condition, code, self._overtime)
+        verdict = judge(frame)
+        if isinstance(verdict, ConditionFailure):
+            text = self._lens.text(verdict.text, 200)
+            self.failed_conditions[text] = self.failed_conditions.get(text, 0) + 1
+            return False
+        return verdict
+
+    def _choose(self, call: ActiveCall, frame: FrameType) -> None:
+        self._chosen_call = call
+        self._rows.add(["focus", call.number, self.matched])
+        lines = LineRecorder(self._rows, self._values, self._request.lines)
+        lines.begin(frame, self._lens.texts)
+        self.chosen = lines
+        if self.source is not None:
+            self.source.watch_lines(frame.f_code, wanted=True)
+
+    def _leave_chosen(self, call: ActiveCall, frame: FrameType) -> None:
+        chosen = self.chosen
+        if chosen is not None:
+            chosen.changes(frame)
+            chosen.end()
+        self.chosen = self._chosen_call = None
+        if self.source is not None and not self.counts_lines:
+            self.source.watch_lines(call.facts.code, wanted=False)
+
+    def _origin(self, frame: FrameType) -> tuple[ActiveCall | None, int, str]:
+        """The call that a frame was called from, the line there, and the libraries in between."""
+        back = frame.f_back
+        if back is None:
+            return None, 0, ""
+        call = self.active.get(id(back))
+        if call is not None and call.facts.code is back.f_code:
+            place = back.f_lasti
+            lines = call.facts.lines
+            return call, lines[place] if place in lines else call.facts.line_at(back), ""
+        through: dict[str, None] = {}
+        known, table = self._table.known, self._table
+        for _ in range(_FARTHEST):
+            if back is None:
+                break
+            if (call := self._of(back)) is not None:
+                return call, call.facts.line_at(back), ", ".join(reversed(through))
+            key = id(back.f_code)
+            facts = known[key] if key in known else table.meet(back)
+            if facts is not None:
+                return None, facts.line_at(back), ""
+            if key not in table.through:
+                module = back.f_globals.get("__name__")
+                through[module.partition(".")[0] if type(module) is str else "?"] = None
+            back = back.f_back
+        return None, 0, ""
+
+    def _name_caller(self, number: int, frame: FrameType) -> None:
+        """Which function called, where that is not recorded itself."""
+        back = frame.f_back
+        for _ in range(_FARTHEST):
+            if back is None:
+                return
+            facts = self._table.meet(back)
+            if facts is not None:
+                if not facts.number:
+                    self._number(facts)
+                self._rows.add(["caller", number, facts.number, facts.line_at(back)])
+                return
+            back = back.f_back
+
+    def _number(self, facts: CodeFacts) -> None:
+        facts.number = next(self._codes)
+        self._rows.add(facts.row(self._lens.project))
+
+    def _arguments(self, facts: CodeFacts, frame: FrameType) -> str:
+        """The items of the list `args`, as JSON."""
+        if not facts.names:
+            return ""
+        show = self._values.show
+        is_fresh = facts.is_fresh
+        values: Any = frame.f_locals if is_fresh else read_locals(frame)
+        args = []
+        for head, name, hidden in facts.names:
+            if name in values:
+                value = values[name]
+                if type(value) is int and not hidden and -LARGE < value < LARGE:
+                    args.append(f'{head}"{value}"]')  # as `show` would: most arguments are numbers
+                else:
+                    args.append(f"{head}{show(value, name, hidden=hidden)}]")
+        if is_fresh:
+            forget(frame, values)
+        return ",".join(args)
+
+    def _thread(self) -> str:
+        """The name of this thread, as the inside of a JSON text."""
+        name = thread_names().get(get_ident(), "another thread")
+        return plain(self._lens.text(name, 100))[1:-1]
+
+    def _error(self, error: BaseException | None) -> str:
+        if error is None:
+            return ""
+        shown = raised(error, self._lens)
+        message = shown["message"].partition("\n")[0]
+        return f"{shown['type']}: {message}" if message else shown["type"]
+
+    def _fill(self) -> None:
+        self.is_full = True
+        self.reach("calls", f"after {self._most:,} calls no further ones were recorded")

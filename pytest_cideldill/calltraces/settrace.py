@@ -1,0 +1,196 @@
+"""Feeds a recorder through `sys.settrace`: on 3.11. Coverage's tracers go on behind ours."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.libraries import Libraries
+from pytest_cideldill.calltraces.recorder import CallRecorder
+from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
+from pytest_cideldill.tracing.code_shapes import Raised, Shape
+from pytest_cideldill.tracing.installer import Installer
+
+_ENDS_OF_LOOPS: Final = frozenset({dis.opmap["FOR_ITER"], dis.opmap["SEND"]})
+_GENERATORS: Final = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+
+_LOST: Final = (
+    "the test used sys.settrace, or came to its recursion limit, which ends tracing on 3.11: "
+    "what it did afterwards was not recorded; with 3.12 or later it would have been"
+)
+
+
+class TracingFeed:
+    """Owns the trace functions while tests are recorded; arguments as of `sysmon.MonitoringFeed`.
+
+    Raises:
+        SourceUnavailable: Another tool traces.
+    """
+
+    def __init__(
+        self,
+        recorder: CallRecorder,
+        table: CodeTable,
+        libraries: Libraries,
+        fail: Callable[[BaseException], bool],
+    ) -> None:
+        self._recorder = recorder
+        self._table = table
+        self._libraries = libraries
+        self._fail = fail
+        self._lined: dict[int, CodeType] = {}
+        self._shapes: dict[int, Shape] = {}
+        self._raised: dict[int, Raised] = {}
+        self._on_frame = self._event
+        self._said_lost = False
+        self._installer = Installer(self._call, self._on_frame, self._say_lost)
+        self._installer.check()
+
+    def start(self) -> None:
+        """Record from now on."""
+        self._installer.install()
+
+    def stop(self) -> None:
+        """Record nothing until the next start."""
+        if self._installer.is_installed and sys.gettrace() is None:
+            self._say_lost(_LOST)
+        self._installer.remove()
+        self._raised.clear()
+
+    def _say_lost(self, message: str) -> None:
+        if not self._said_lost:
+            self._said_lost = True
+            self._recorder.reach("events", message)
+
+    def close(self) -> None:
+        """As `stop`, for good."""
+        self.stop()
+
+    def watch_lines(self, code: CodeType, *, wanted: bool) -> None:
+        if wanted:
+            self._lined[id(code)] = code
+        else:
+            self._lined.pop(id(code), None)
+
+    # --- trace functions --------------------------------------------------------------------
+
+    def _call(self, frame: FrameType, event: str, arg: object) -> Any:  # noqa: ARG002
+        """A frame begins or goes on; the result traces the rest of it."""
+        __tracebackhide__ = True
+        code = frame.f_code
+        try:
+            if not self._installer.is_installed:
+                self._installer.leave(self._installer.on_call)
+                return None
+            key = id(code)
+            known = self._table.known
+            facts = known[key] if key in known else self._table.meet(frame)
+            if facts is None:
+                self._count_library(frame)
+                return None
+            shape = self._shapes.get(key)
+            if shape is None:
+                shape = self._shapes[key] = Shape(code)
+            try:
+                if frame.f_lasti == shape.start:
+                    self._raised.pop(id(frame), None)
+                    self._recorder.begin(facts, frame)
+                else:
+                    self._recorder.resumed(frame, None)
+            finally:
+                keep_as_they_are(frame)
+            frame.f_trace_lines = key in self._lined
+            return self._on_frame
+        except BaseException as error:
+            if not self._fail(error):
+                return None
+            self._installer.survive(frame)
+            raise
+
+    def _event(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """An event of a frame of the user's."""
+        __tracebackhide__ = True
+        if not self._installer.is_installed:
+            frame.f_trace = None  # a generator stood still when we went
+            return None
+        try:
+            if event == "line":
+                self._line(frame)
+            elif event == "return":
+                self._leave(frame, arg)
+            elif event == "exception":
+                self._exception(frame, arg[1])
+            return self._on_frame
+        except BaseException as error:
+            if not self._fail(error):
+                return self._on_frame
+            self._installer.survive(frame)
+            raise
+
+    def _line(self, frame: FrameType) -> None:
+        raised = self._raised.get(id(frame))
+        if raised is not None:
+            self._goes_on(frame, raised)
+        if id(frame.f_code) not in self._lined:
+            return
+        try:
+            line = frame.f_lineno
+            chosen = self._recorder.chosen
+            if chosen is not None and chosen.frame_id == id(frame):
+                chosen.line(frame, line)
+            if self._recorder.counts_lines:
+                self._recorder.count_line(frame, line)
+        finally:
+            keep_as_they_are(frame)
+
+    def _goes_on(self, frame: FrameType, raised: Raised) -> None:
+        """A line begins after an exception: forget it once it is handled, so that it is freed."""
+        if frame.f_lasti in self._shapes[id(frame.f_code)].catches:
+            return
+        raised.see(sys.exc_info()[1], frame.f_lasti)
+        if not raised.entries:
+            del self._raised[id(frame)]
+            frame.f_trace_lines = id(frame.f_code) in self._lined
+
+    def _exception(self, frame: FrameType, error: Any) -> None:
+        if type(error) is StopIteration and frame.f_code.co_code[frame.f_lasti] in _ENDS_OF_LOOPS:
+            return  # no exception of the program's: later versions don't report it either
+        raised = self._raised.get(id(frame))
+        if raised is None:
+            raised = self._raised[id(frame)] = Raised()
+        raised.add(error, frame.f_lasti)
+        frame.f_trace_lines = True  # lines show when it is handled
+        self._recorder.raises(frame, error)
+
+    def _leave(self, frame: FrameType, value: object) -> None:
+        """A frame returns, yields, or an exception leaves it: 3.11 does not say which."""
+        shape = self._shapes[id(frame.f_code)]
+        place = frame.f_lasti
+        raised = self._raised.get(id(frame)) or Raised()
+        try:
+            if place in shape.returns:
+                self._raised.pop(id(frame), None)
+                self._recorder.returned(frame, value)
+            elif shape.leaves(place, raised):
+                self._raised.pop(id(frame), None)
+                self._recorder.unwound(frame, shape.leaving(place, raised))
+            else:
+                self._recorder.yielded(frame, value)
+        finally:
+            keep_as_they_are(frame)
+
+    def _count_library(self, frame: FrameType) -> None:
+        back = frame.f_back
+        recorder = self._recorder
+        if back is None or not recorder.wants_libraries or id(back) not in recorder.active:
+            return
+        code = frame.f_code
+        if code.co_flags & _GENERATORS and code.co_code[frame.f_lasti + 1]:
+            return  # it goes on
+        name = self._libraries.of_function(frame.f_code, frame.f_globals)
+        if name:
+            recorder.library(back, name)

@@ -1,0 +1,272 @@
+"""Feeds a recorder through `sys.monitoring`: from 3.12 on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from types import CodeType, FunctionType, MethodType
+from typing import Any, Final
+
+from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.libraries import Libraries
+from pytest_cideldill.calltraces.recorder import CallRecorder
+from pytest_cideldill.tracing.interface import SourceUnavailable
+from pytest_cideldill.tracing.tool_ids import NONE, ORIGINAL, claim_one, end_lending, lend
+
+_monitoring: Final = sys.monitoring
+_EVENTS: Final = _monitoring.events
+_ALWAYS: Final = (
+    _EVENTS.PY_START
+    | _EVENTS.PY_RESUME
+    | _EVENTS.PY_RETURN
+    | _EVENTS.PY_YIELD
+    | _EVENTS.PY_UNWIND
+    | _EVENTS.PY_THROW
+)
+_DISABLE: Final = _monitoring.DISABLE
+_UNKNOWN: Final = object()
+
+
+class MonitoringFeed:
+    """Owns a tool id while tests are recorded.
+
+    Args:
+        recorder: Gets the events.
+        table: Knows the user's code.
+        libraries: Name functions of libraries.
+        fail: Called once with an error of ours; nothing is recorded afterwards.
+    """
+
+    def __init__(
+        self,
+        recorder: CallRecorder,
+        table: CodeTable,
+        libraries: Libraries,
+        fail: Callable[[BaseException], bool],
+    ) -> None:
+        self._recorder = recorder
+        self._table = table
+        self._fail = fail
+        self._armed: dict[int, CodeType] = {}
+        self._lined: dict[int, CodeType] = {}
+        self._is_on = False
+        self._tool = claim_one()
+        self._callbacks = self._beginnings() | self._endings() | self._inside(libraries)
+        self._register()
+        lend(self)
+
+    def start(self) -> None:
+        """Record from now on."""
+        self._is_on = True
+        self._set()
+        _monitoring.restart_events()
+
+    def stop(self) -> None:
+        """Record nothing until the next start."""
+        self._is_on = False
+        self._set()
+
+    def close(self) -> None:
+        """Give the id back."""
+        self._is_on = False
+        tool, self._tool = self._tool, NONE
+        end_lending(self)
+        if tool != NONE:
+            self._drop(tool)
+
+    def watch_lines(self, code: CodeType, *, wanted: bool) -> None:
+        if wanted:
+            self._lined[id(code)] = code
+        else:
+            self._lined.pop(id(code), None)
+        self._arm(code)
+        self._set()
+
+    # --- the id -----------------------------------------------------------------------------
+
+    def holds(self, tool: object) -> bool:
+        return type(tool) is int and tool == self._tool != NONE
+
+    def leave(self, tool: int) -> None:
+        """The program wants the id: go on with another one."""
+        self._tool = NONE
+        self._drop(tool)
+        with suppress(SourceUnavailable):
+            self._tool = claim_one(tool)
+            self._register()
+            for code in list(self._armed.values()):
+                self._arm(code)
+            self._set()
+
+    def _drop(self, tool: int) -> None:
+        with suppress(ValueError):
+            _monitoring.set_events(tool, 0)
+            for code in list(self._armed.values()):
+                _monitoring.set_local_events(tool, code, 0)
+            for event in self._callbacks:
+                _monitoring.register_callback(tool, event, None)
+            ORIGINAL.free_tool_id(tool)
+
+    def _register(self) -> None:
+        for event, callback in self._callbacks.items():
+            _monitoring.register_callback(self._tool, event, callback)
+
+    def _set(self) -> None:
+        if self._tool == NONE:
+            return
+        events = _ALWAYS if self._is_on else 0
+        if self._is_on and self._recorder.chosen is not None:
+            events |= _EVENTS.RAISE
+        with suppress(ValueError):
+            if _monitoring.get_events(self._tool) != events:
+                _monitoring.set_events(self._tool, events)
+
+    def _arm(self, code: CodeType) -> None:
+        self._armed[id(code)] = code
+        events = _EVENTS.LINE if id(code) in self._lined else 0
+        if self._recorder.wants_libraries:
+            events |= _EVENTS.CALL
+        if self._tool != NONE:
+            with suppress(ValueError, SystemError):  # freed meanwhile; code that C has made
+                _monitoring.set_local_events(self._tool, code, events)
+
+    # --- callbacks: closures, as attributes would be looked up at every event -------------------
+
+    def _beginnings(self) -> dict[int, Callable[..., Any]]:
+        """Of frames that begin or go on."""
+        recorder, table, fail = self._recorder, self._table, self._fail
+        find, getframe, key, begin = table.known.get, sys._getframe, id, recorder.begin
+
+        def on_start(code: CodeType, _offset: int) -> Any:
+            __tracebackhide__ = True
+            frame = getframe(1)
+            try:
+                facts: Any = find(key(code), _UNKNOWN)
+                if facts is _UNKNOWN:
+                    facts = table.meet(frame)
+                    if facts is not None and recorder.wants_libraries:
+                        self._arm(code)
+                if facts is None:
+                    return _DISABLE
+                begin(facts, frame)
+            except BaseException as error:
+                if fail(error):
+                    raise
+            return None
+
+        def on_resume(code: CodeType, _offset: int) -> Any:
+            __tracebackhide__ = True
+            try:
+                if find(key(code)) is None:
+                    return _DISABLE
+                recorder.resumed(getframe(1), None)
+            except BaseException as error:
+                if fail(error):
+                    raise
+            return None
+
+        def on_throw(code: CodeType, _offset: int, thrown: BaseException) -> None:
+            __tracebackhide__ = True
+            try:
+                if find(key(code)) is not None:
+                    recorder.resumed(getframe(1), thrown)
+            except BaseException as error:
+                if fail(error):
+                    raise
+
+        return {
+            _EVENTS.PY_START: on_start,
+            _EVENTS.PY_RESUME: on_resume,
+            _EVENTS.PY_THROW: on_throw,
+        }
+
+    def _endings(self) -> dict[int, Callable[..., Any]]:
+        """Of frames that are left, for now or for good."""
+        recorder, fail, find = self._recorder, self._fail, self._table.known.get
+        active, getframe, key = recorder.active, sys._getframe, id
+        returned, yielded = recorder.returned, recorder.yielded
+
+        def on_return(code: CodeType, _offset: int, value: object) -> Any:
+            __tracebackhide__ = True
+            frame = getframe(1)
+            try:
+                if key(frame) not in active:
+                    return None if find(key(code)) is not None else _DISABLE
+                returned(frame, value)
+            except BaseException as error:
+                if fail(error):
+                    raise
+            return None
+
+        def on_yield(code: CodeType, _offset: int, value: object) -> Any:
+            __tracebackhide__ = True
+            frame = getframe(1)
+            try:
+                if key(frame) not in active:
+                    return None if find(key(code)) is not None else _DISABLE
+                yielded(frame, value)
+            except BaseException as error:
+                if fail(error):
+                    raise
+            return None
+
+        def on_unwind(_code: CodeType, _offset: int, thrown: BaseException) -> None:
+            __tracebackhide__ = True
+            frame = getframe(1)
+            try:
+                if key(frame) in active:
+                    recorder.unwound(frame, thrown)
+            except BaseException as error:
+                if fail(error):
+                    raise
+
+        return {
+            _EVENTS.PY_RETURN: on_return,
+            _EVENTS.PY_YIELD: on_yield,
+            _EVENTS.PY_UNWIND: on_unwind,
+        }
+
+    def _inside(self, libraries: Libraries) -> dict[int, Callable[..., Any]]:
+        """Of lines, exceptions and calls."""
+        recorder, fail, name_of = self._recorder, self._fail, libraries.name
+        active, counts, getframe, key = recorder.active, recorder.counts_lines, sys._getframe, id
+
+        def on_line(_code: CodeType, line: int) -> None:
+            __tracebackhide__ = True
+            frame = getframe(1)
+            try:
+                chosen = recorder.chosen
+                if chosen is not None and chosen.frame_id == key(frame):
+                    chosen.line(frame, line)
+                if counts:
+                    recorder.count_line(frame, line)
+            except BaseException as error:
+                if fail(error):
+                    raise
+
+        def on_raise(_code: CodeType, _offset: int, thrown: BaseException) -> None:
+            __tracebackhide__ = True
+            try:
+                recorder.raises(getframe(1), thrown)
+            except BaseException as error:
+                if fail(error):
+                    raise
+
+        def on_call(_code: CodeType, _offset: int, called: object, _first: object) -> Any:
+            __tracebackhide__ = True
+            frame = getframe(1)
+            try:
+                if key(frame) not in active:
+                    return None
+                name = name_of(called)
+                if name:
+                    recorder.library(frame, name)
+                elif type(called) is not FunctionType and type(called) is not MethodType:
+                    return _DISABLE  # `len`, a method of a builtin type
+            except BaseException as error:
+                if fail(error):
+                    raise
+            return None
+
+        return {_EVENTS.LINE: on_line, _EVENTS.RAISE: on_raise, _EVENTS.CALL: on_call}

@@ -1,0 +1,355 @@
+"""Records what a question asks for, in a pytest process that runs for nothing else.
+
+The process is nobody's run: it writes rows into a file and connects to no front end, uses no
+workers, and leaves what other runs of the project leave to those: reports, coverage, the cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.libraries import Libraries
+from pytest_cideldill.calltraces.recorder import CallRecorder
+from pytest_cideldill.calltraces.row_file import RowFile
+from pytest_cideldill.calltraces.unmatched import reason
+from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.config.settings import read as read_settings
+from pytest_cideldill.errors import ErrorCode
+from pytest_cideldill.hooks.assertions import rewriting
+from pytest_cideldill.hooks.failure_places import place_in_report
+from pytest_cideldill.hooks.guest import clean_up, guest
+from pytest_cideldill.hooks.host import Host
+from pytest_cideldill.hooks.interactive_options import Unattended
+from pytest_cideldill.hooks.secrets import Redaction, make_redactor
+from pytest_cideldill.hooks.selection import Wanted
+from pytest_cideldill.interpreter.borders import at_fork, passes, text_of
+from pytest_cideldill.link.handshake import HASH_SEED
+from pytest_cideldill.project import Project
+from pytest_cideldill.protocol import Configure, Event
+from pytest_cideldill.protocol.trace_rows import TraceRequest
+from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.source_text import Texts
+from pytest_cideldill.sourcecode.names import FunctionName, parse_function_name
+from pytest_cideldill.tracing.interface import SourceUnavailable
+
+_SWITCHED_OFF: Final[dict[str, object]] = {
+    "no_cov": True,  # pytest-cov
+    "numprocesses": None,  # xdist
+    "dist": "no",
+    "tx": [],
+    "xmlpath": None,
+    "htmlpath": None,
+    "json_report": False,
+    "reruns": None,  # pytest-rerunfailures
+    "count": 1,  # pytest-repeat
+    "maxfail": 0,
+}
+"""Options of pytest and of plugins → the value that a question's process has."""
+
+_OF_WORKERS: Final = ("numprocesses", "dist", "tx")
+
+_REMEMBER: Final = ("lfplugin", "nfplugin", "stepwiseplugin")
+"""Plugins of pytest that write which tests failed, and choose by it."""
+
+_MESSAGE: Final = 500
+_MOST_NAMES: Final = 1_000
+
+
+def ask(config: pytest.Config, text: str, variable: str) -> None:
+    """Record in this process, or in its workers if these are wanted.
+
+    Args:
+        config: pytest's.
+        text: The request, as JSON.
+        variable: The environment variable through which workers get it.
+
+    Raises:
+        pytest.UsageError: Nothing can be recorded here.
+    """
+    plain = json.loads(text)
+    if plain.get("hash_seed") is not None:  # Python has read it; tests see what they see without us
+        os.environ.pop(HASH_SEED, None)
+    request = TraceRequest(**plain)
+    rows = RowFile(request.file)
+    if request.workers:
+        config.pluginmanager.register(_Spread(text, variable), "cideldill-spread")
+    _switch_off(config.known_args_namespace, request)
+    rows.add(["process", platform.python_version(), str(config.rootpath)])
+    try:
+        question = QuestionPlugin(config, request, rows)
+    except (SourceUnavailable, ValueError) as error:
+        rows.add(["refused", str(ErrorCode.INVALID_PARAMETER), str(error)])
+        rows.close()
+        raise pytest.UsageError(str(error)) from error
+    for plugin in (Unattended(question.host), question.wanted, question.redaction, question):
+        name = type(plugin).__name__.lower()
+        config.pluginmanager.register(plugin, f"cideldill-{name}")
+    clean_up(config, "the end of the question", question.close)
+
+
+def _switch_off(options: Any, request: TraceRequest) -> None:
+    for name, value in _SWITCHED_OFF.items():
+        if hasattr(options, name) and not (request.workers and name in _OF_WORKERS):
+            setattr(options, name, value)
+
+
+class QuestionPlugin:
+    """Records the tests of one process.
+
+    Args:
+        config: pytest's.
+        request: What is wanted.
+        rows: Take it.
+
+    Attributes:
+        wanted: Chooses the tests.
+        redaction: Asks hooks of the user for secrets.
+
+    Raises:
+        SourceUnavailable: There can be no events here.
+        ValueError: The name of the function is none, or an option is malformed.
+    """
+
+    def __init__(self, config: pytest.Config, request: TraceRequest, rows: RowFile) -> None:
+        self._config, self._request, self._rows = config, request, rows
+        settings = read_settings(config)
+        key = request.key or secrets.token_hex(32)
+        configure = Configure("never", 1.0, tag_key=key, no_redact=request.no_redact)
+        redactor = make_redactor(settings, configure)
+        project = Project(str(config.rootpath), settings.user_paths)
+        self.lens = Lens(project, redactor, settings.limits, Texts(rewriting(config)))
+        self.host = host = _QuestionHost(self.lens, rows)
+        self.wanted = Wanted(request.nodeids, host)
+        self.redaction = Redaction(config, host, redactor, settings)
+        self._redactor = redactor
+        self._test = ""
+        self._is_over = False
+        self._watch = _Watch(request, rows, self.lens)
+
+    # --- the run ----------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @guest
+    def pytest_cmdline_main(self, config: pytest.Config) -> Iterator[None]:
+        """All arguments are parsed; xdist and others begin in this very hook."""
+        _switch_off(config.option, self._request)
+        yield
+
+    @pytest.hookimpl(trylast=True)
+    @guest
+    def pytest_configure(self, config: pytest.Config) -> None:
+        for name in _REMEMBER:
+            plugin = config.pluginmanager.get_plugin(name)
+            if plugin is not None:
+                config.pluginmanager.unregister(plugin)
+
+    @pytest.hookimpl(trylast=True)
+    @guest
+    def pytest_collection_finish(self) -> None:
+        self._redactor.look_again()
+        if self.wanted.missing:
+            self._rows.add(["missing", self.wanted.missing, self.wanted.beside])
+        self._rows.flush()
+
+    @pytest.hookimpl(trylast=True)
+    @guest
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            text = self.lens.text(report.longreprtext, 2_000)
+            self._rows.add(["uncollected", report.nodeid, text])
+
+    # --- a test -----------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @guest
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._redactor.look_again()
+        self._rows.add(["test", self.lens.nodeids.shown(item.nodeid)])
+        self._rows.flush()
+        yield
+        self._watch.end_test()
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    @guest
+    def pytest_runtest_setup(self) -> Iterator[None]:
+        self._begin("setup")
+        yield
+        self._watch.pause()
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    @guest
+    def pytest_runtest_call(self) -> Iterator[None]:
+        self._begin("call")
+        yield
+        self._watch.pause()
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    @guest
+    def pytest_runtest_teardown(self) -> Iterator[None]:
+        self._begin("teardown")
+        yield
+        self._watch.pause()
+
+    @pytest.hookimpl(trylast=True)
+    @guest
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if hasattr(report, "node"):  # of a worker of xdist, which leaves it itself
+            return
+        self._redactor.look_again()
+        text = file = line = None
+        if report.failed:
+            shown = getattr(getattr(report.longrepr, "reprcrash", None), "message", None)
+            text = self.lens.text(str(shown or report.longreprtext), _MESSAGE)
+            text = text.partition("\n")[0]
+            place = place_in_report(report, self.lens)
+            if place is not None:
+                file, line = place["file"], place["line"]
+        self._rows.add(["outcome", report.when, report.outcome, text, file, line])
+        self._rows.flush()
+
+    def _begin(self, phase: str) -> None:
+        self._redactor.look_again()
+        self._rows.add(["phase", phase])
+        self._watch.go_on()
+
+    def close(self) -> None:
+        """pytest is over."""
+        if not self._is_over:
+            self._is_over = True
+            self._watch.close()
+            self._rows.add(["end"])
+            self._rows.close()
+
+
+class _Spread:
+    """Hands the request on to workers of xdist; the one that runs a test records it."""
+
+    def __init__(self, text: str, variable: str) -> None:
+        self._text = text
+        self._variable = variable
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self, specs: list[Any]) -> None:
+        for spec in specs:
+            spec.env[self._variable] = self._text
+
+
+class _QuestionHost(Host):
+    """The process, for hooks that know others; what they warn of is a row."""
+
+    def __init__(self, lens: Lens, rows: RowFile) -> None:
+        self.lens = lens
+        self.link = _NoLink()
+        self._rows = rows
+
+    def warn(self, message: str) -> None:
+        self._rows.add(["warning", message])
+
+
+class _NoLink:
+    """A link to nobody."""
+
+    is_open = False
+
+    def start(self) -> None:
+        return None
+
+    def send(self, event: Event, *, urgent: bool = False) -> None:
+        """Drop an event."""
+
+    def settle(self) -> None:
+        return None
+
+    def flush(self, deadline_s: float) -> bool:  # noqa: ARG002
+        return True
+
+    def close(self, deadline_s: float) -> None:  # noqa: ARG002
+        return None
+
+
+class _Watch:
+    """The recorder, with its source of events.
+
+    Raises:
+        SourceUnavailable, ValueError: As `QuestionPlugin`.
+    """
+
+    def __init__(self, request: TraceRequest, rows: RowFile, lens: Lens) -> None:
+        self._request, self._rows, self._lens = request, rows, lens
+        name = None if request.function is None else parse_function_name(request.function)
+        self._wants = request.tree or name is not None
+        self._values = Values(lens)
+        self._table = CodeTable(lens, name)
+        self._recorder = recorder = CallRecorder(request, rows, self._table, self._values)
+        self._failed = False
+        self._feed: Any = None
+        if self._wants:
+            self._feed = _feed()(recorder, self._table, Libraries(lens.project), self._fail)
+            recorder.source = self._feed
+            at_fork(after_in_child=partial(_forget, self._feed))
+
+    def go_on(self) -> None:
+        """A phase of a test begins."""
+        self._values.renew()
+        if self._feed is not None and not self._failed:
+            self._feed.start()
+
+    def pause(self) -> None:
+        """It is over: what pytest does in between is not of the test."""
+        if self._feed is not None:
+            self._feed.stop()
+
+    def end_test(self) -> None:
+        self._recorder.end_test()
+        self._rows.flush()
+
+    def close(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
+        request = self._request
+        if request.function is not None and not self._recorder.matched:
+            self._explain(parse_function_name(request.function))
+        for text, number in self._recorder.failed_conditions.items():
+            self._rows.add(["reached", "when", f"`when` raised {text} at {number} calls"])
+
+    def _explain(self, name: FunctionName) -> None:
+        """No call of the asked function was seen."""
+        if why := reason(name, self._lens.project):
+            self._rows.add(["refused", str(ErrorCode.INVALID_PARAMETER), why])
+        self._rows.add(["unmatched", self._table.similar()[:_MOST_NAMES]])
+
+    def _fail(self, error: BaseException) -> bool:
+        """Whether an exception is the program's; else it is a failure of ours, and the end."""
+        if passes(error):
+            return True
+        if not isinstance(error, RecursionError) and not self._failed:
+            self._failed = True
+            self._feed.stop()
+            self._rows.add(["reached", "failure", f"pytest-cideldill failed: {text_of(error)}"])
+        return False
+
+
+def _feed() -> Callable[..., Any]:
+    """The class that feeds a recorder on this Python version."""
+    if sys.version_info >= (3, 12):
+        from pytest_cideldill.calltraces.sysmon import MonitoringFeed
+
+        return MonitoringFeed
+    from pytest_cideldill.calltraces.settrace import TracingFeed
+
+    return TracingFeed
+
+
+def _forget(feed: Any) -> None:
+    """In a forked child of a test: nothing is recorded."""
+    feed.stop()
