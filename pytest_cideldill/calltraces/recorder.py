@@ -78,6 +78,7 @@ class CallRecorder:
     ) -> None:
         self._request = request
         self._rows, self._table, self._values = rows, table, values
+        self._add, self._show = rows.add_text, values.show
         self._lens = values.lens
         guard = EvaluationGuard()
         self.quiet = guard.depths
@@ -110,31 +111,34 @@ class CallRecorder:
         if self.quiet and get_ident() in self.quiet:
             return
         is_chosen = facts.matches and self._is_chosen(facts, frame)
-        is_near = self._tree or (facts.matches and self.counts_lines) or is_chosen
-        if not is_near and not self.active:
+        if not self._tree and not is_chosen and not self._is_near(facts, frame):
             return
-        parent, line, via = self._origin(frame)
-        if not is_near and not self._is_of_interest(parent):
-            return
-        if self.is_full and not is_chosen:
-            return
-        self._recorded += 1
-        if self._recorded > self._most and not is_chosen:
+        if self._recorded >= self._most and not is_chosen:
             self._fill()
             return
+        self._recorded += 1
         number = next(self._numbers)
-        call = ActiveCall(number, facts)
         if not facts.number:
             self._number(facts)
-        above = 0 if parent is None else parent.number
+        back = frame.f_back
+        parent = self.active.get(id(back))
+        via = ""
+        if parent is not None and parent.facts.code is back.f_code:  # type: ignore[union-attr]
+            place = back.f_lasti  # type: ignore[union-attr]
+            lines = parent.facts.lines
+            line = lines[place] if place in lines else parent.facts.line_at(back)  # type: ignore[arg-type]
+            above = parent.number
+        else:
+            parent, line, via = self._origin(frame)
+            above = 0 if parent is None else parent.number
         thread = "" if get_ident() == self._main else self._thread()
-        head = f'["call",{number},{above},{facts.number},{line},"{thread}",['
-        if via:
-            via = plain(via)[1:-1]
-        self._rows.add_text(f'{head}{self._arguments(facts, frame)}],"{via}"]')
+        self._add(
+            f'["call",{number},{above},{facts.number},{line},"{thread}",['
+            f'{self._arguments(facts, frame) if facts.names else ""}],"{via}"]'
+        )
         if not above and not self._tree:
             self._name_caller(number, frame)
-        self.active[id(frame)] = call
+        self.active[id(frame)] = call = ActiveCall(number, facts)
         if is_chosen:
             self._choose(call, frame)
 
@@ -144,11 +148,12 @@ class CallRecorder:
         if call is None or call.facts.code is not frame.f_code:
             return
         name = call.facts.result_name
-        row = f'["return",{call.number},{self._values.show(value, name, hidden=bool(name))}]'
+        text = self._show(value, name, hidden=True) if name else self._show(value)
+        row = f'["return",{call.number},{text}]'
         if call.library or call.parts or call is self._chosen_call:
             self._ended(call, row, frame)
         else:
-            self._rows.add_text(row)
+            self._add(row)
 
     def unwound(self, frame: FrameType, error: BaseException | None) -> None:
         """An exception leaves a frame; None: it is not known which."""
@@ -257,8 +262,11 @@ class CallRecorder:
         else:
             self._rows.add_text(row)
 
-    def _is_of_interest(self, parent: ActiveCall | None) -> bool:
-        """Whether calls of this one are recorded, where the tree is not."""
+    def _is_near(self, facts: CodeFacts, frame: FrameType) -> bool:
+        """Whether a call is recorded where the tree is not: by what it is, or by its caller."""
+        if self.counts_lines and facts.matches:
+            return True
+        parent = self._origin(frame)[0] if self.active else None
         if parent is None:
             return False
         if parent is self._chosen_call and self.chosen is not None and self.chosen.is_full:
@@ -309,22 +317,19 @@ class CallRecorder:
             self.source.watch_lines(call.facts.code, wanted=False)
 
     def _origin(self, frame: FrameType) -> tuple[ActiveCall | None, int, str]:
-        """The call that a frame was called from, the line there, and the libraries in between."""
+        """The call that a frame was called from, the line there, and the libraries in between.
+
+        The latter as the inside of a JSON text.
+        """
         back = frame.f_back
-        if back is None:
-            return None, 0, ""
-        call = self.active.get(id(back))
-        if call is not None and call.facts.code is back.f_code:
-            place = back.f_lasti
-            lines = call.facts.lines
-            return call, lines[place] if place in lines else call.facts.line_at(back), ""
         through: dict[str, None] = {}
         known, table = self._table.known, self._table
         for _ in range(_FARTHEST):
             if back is None:
                 break
             if (call := self._of(back)) is not None:
-                return call, call.facts.line_at(back), ", ".join(reversed(through))
+                via = plain(", ".join(reversed(through)))[1:-1] if through else ""
+                return call, call.facts.line_at(back), via
             key = id(back.f_code)
             facts = known[key] if key in known else table.meet(back)
             if facts is not None:
@@ -355,9 +360,7 @@ class CallRecorder:
 
     def _arguments(self, facts: CodeFacts, frame: FrameType) -> str:
         """The items of the list `args`, as JSON."""
-        if not facts.names:
-            return ""
-        show = self._values.show
+        show = self._show
         is_fresh = facts.is_fresh
         values: Any = frame.f_locals if is_fresh else read_locals(frame)
         args = []
