@@ -50,4 +50,4 @@ def test_a_transcript_is_read_from_all_blocks_of_a_page() -> None:
 
 def test_lines_of_a_text_stand_below_a_reply() -> None:
     page = '```text\n> a {}\n< {"x":\n   1}\n|   y\n|\n| …\n```\n'
-    assert list(exchanges(page)) == [("a", {}, {"x": 1, "text": "  y\n\n…"})]
+    assert list(exchanges(page)) == [("a", {}, {"x": 1, "text": "  y\n…"})]

@@ -1,7 +1,8 @@
 """Transcripts in the documentation: calls (`>`) with the parts of the replies (`<`) that matter.
 
 In a reply that is shown, keys may be missing, `…` in a string stands for any text, and a long
-string goes on in the next line. Lines that begin with `|` are lines of its `text`.
+string goes on in the next line. Lines that begin with `|` are lines of its `text`; `| …` stands for
+any number of them, also none.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _reply(shown: str) -> dict[str, Any]:
     lines = shown.splitlines()
     text = [line[2:] for line in lines if line.startswith("|")]
     value = _parsed("\n".join(line for line in lines if not line.startswith("|")))
-    return value | {"text": "\n".join(text)} if text else value
+    return value | {"text": re.sub(r"\n…(?=\n|$)", "…", "\n".join(text))} if text else value
 
 
 def _parsed(text: str) -> dict[str, Any]:
