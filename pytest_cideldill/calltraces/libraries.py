@@ -44,8 +44,8 @@ class Libraries:
     def of_function(self, code: Any, names: dict[str, Any]) -> str:
         """The same of a function, by its code and globals."""
         file = code.co_filename
-        if self._project.is_user(file) or self._project.is_ours(file):
-            return ""
+        if file.startswith("<") or self._project.is_user(file) or self._project.is_ours(file):
+            return ""  # generated code is nobody's
         module = names.get("__name__")
         if type(module) is not str or module.startswith("_pytest."):
             return ""

@@ -65,6 +65,8 @@ class CallRecorder:
 
     Attributes:
         active: Id of a frame → its call.
+        matched: How many calls of the asked function the test has made.
+        was_called: Whether a test that is over has made one.
         chosen: The recorder of the chosen call, while that is not over.
         quiet: Threads that evaluate for us.
         wants_libraries: Whether calls of library functions are counted.
@@ -97,6 +99,7 @@ class CallRecorder:
         self.counts_lines = request.counts
         self._counts: dict[int, tuple[CodeFacts, dict[int, int]]] = {}
         self.matched = 0
+        self.was_called = False
         self._recorded = 0
         self._most = request.calls
         self.wants_libraries = request.tree or request.counts or self._wants_call
@@ -219,7 +222,7 @@ class CallRecorder:
     # --- a test -----------------------------------------------------------------------------
 
     def end_test(self) -> None:
-        """A test is over: leave what was counted in it."""
+        """A test is over: leave what was counted in it; the next one has its own chosen call."""
         for facts, counts in self._counts.values():
             if not facts.number:
                 self._number(facts)
@@ -227,6 +230,8 @@ class CallRecorder:
         self._counts.clear()
         if self._request.function is not None:
             self._rows.add(["matches", self.matched])
+        self.was_called = self.was_called or bool(self.matched)
+        self._matches, self.matched, self._had_chosen = count(1), 0, False
         if self._values.is_used_up:
             self.reach(
                 "values", "values took too long to render; from then on only their types are shown"

@@ -317,7 +317,7 @@ class _Watch:
         if self._feed is not None:
             self._feed.close()
         request = self._request
-        if request.function is not None and not self._recorder.matched:
+        if request.function is not None and not self._recorder.was_called:
             self._explain(parse_function_name(request.function))
         for text, number in self._recorder.failed_conditions.items():
             self._rows.add(["reached", "when", f"`when` raised {text} at {number} calls"])

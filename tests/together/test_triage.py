@@ -51,6 +51,7 @@ def test_the_calls_that_it_names_prove_the_cause(bench: Bench) -> None:
         assert line in text.splitlines()
     assert f"- Paused now: {stop['pause_id']} (test_failure, post_mortem) at test_it.py:6" in text
 
+    assert "rate(code='half') → 5" in called(bench, text, "test_trace")["text"]
     assert called(bench, text, "breakpoint_repl_eval")["output"] == "5"
     assert called(bench, text, "breakpoint_add")["functions"] == ["shop.rate"]
     (stop,) = called(bench, text, "test_run")["stops"]
