@@ -163,7 +163,7 @@ def test_a_process_that_does_not_end_after_its_tests_is_ended(bench: Bench) -> N
     ("name", "error", "words"),
     [
         ("missing", "test_not_found", "did you mean test_it.py::test_missing?"),
-        ("uncollected", "not_live", "test_it.py can't be collected: E   NameError: shop"),
+        ("uncollected", "not_live", "test_it.py can't be collected: NameError: shop"),
         ("refuses", "invalid_parameter", "len is made in C"),
         ("breaks", "not_live", "(exit status 4) before test_it.py::breaks began: ImportError"),
         ("silent", "not_live", "is pytest-cideldill installed for it?"),

@@ -128,10 +128,10 @@ def _not_called(asked: Trace, seen: Seen) -> Refusal:
             expected=f"integer from 1 to {count}",
             calls=count,
         )
-    from cideldill_mcp.questions.unanswered import rows_of
+    from cideldill_mcp.questions.unanswered import nearest_names, rows_of
 
     rows = [row for row in rows_of(seen.run.file, "unmatched") if isinstance(row[1], list)]
-    near = [str(name) for row in rows for name in row[1][:3]]
+    near = nearest_names(asked.function or "", [str(name) for row in rows for name in row[1]])
     hint = f"; it calls {', '.join(near)}" if near else ""
     return Refusal(
         ErrorCode.FUNCTION_NOT_FOUND,

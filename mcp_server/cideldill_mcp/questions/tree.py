@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from cideldill_mcp.questions.call_text import (
+    RESULT,
     call_text,
     deepest,
     kind_of,
@@ -93,7 +94,9 @@ def heading(test: RecordedTest) -> str:
     """The test, its outcome, and the failure with its place."""
     failure = test.failure
     if failure is None:
-        return f"{test.nodeid}  {test.outcome}"
+        unusual = test.unusual
+        why = f": {short(unusual.text, 200)}" if unusual is not None and unusual.text else ""
+        return f"{test.nodeid}  {test.outcome}{why}"
     place = f"  {failure.file}:{failure.line}" if failure.file else ""
     return f"{test.nodeid}  {test.outcome}: {short(failure.text, 200)}{place}"
 
@@ -256,7 +259,7 @@ class _Tree:
             call
             for phase in test.phases
             if phase.outcome == "failed"
-            for call in deepest(phase.roots)
+            for call in deepest([*phase.continued, *phase.roots])
         }
         self._chains: dict[Call, tuple[int, Call, Call]] = {}
         self._chained: set[Call] = set()
@@ -286,6 +289,9 @@ class _Tree:
         name = phase.name or "before the tests"
         top = _Node(f"{name} ✗" if is_failing else name, base, 0, 0)
         found.append(top)
+        for call in phase.continued:
+            text = f"{call.code.name}() goes on, see above ✗ {short(call.error or '', RESULT)}"
+            found.append(_Node(f"  {text}", base + 0.1, 1, 0, above=top))
         deeper = 0
         stack = list(reversed(self._entries(phase.roots, top, base, is_failing)))
         while stack:
@@ -540,7 +546,7 @@ def _next(test: RecordedTest, heavy: Call | None) -> list[str]:
     """The calls that show more: of what raised, of what returned before a failure."""
     steps: dict[Call, str] = {}
     failure = test.failure
-    path = deepest(failure.roots) if failure else []
+    path = deepest([*failure.continued, *failure.roots]) if failure else []
     if path:
         inmost = path[-1]
         if len(path) > 1:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any
 
-from cideldill_mcp.breakpoints.nearest import nearest
+from cideldill_mcp.breakpoints.nearest import MOST, nearest
 from cideldill_mcp.questions.recorded import Recorded
 from cideldill_mcp.questions.registry import Question, SideRun
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
+
+_PLACE = re.compile(r'^E +File ".*", line ([0-9]+)$', re.MULTILINE)
 
 MAX_OUTPUT = 400
 """Characters of the last output of a process, in a refusal."""
@@ -56,6 +60,16 @@ def rows_of(file: str, *kinds: str) -> Iterator[list[Any]]:
                     yield from (row for row in rows if isinstance(row, list) and row[0] in kinds)
     except (OSError, TypeError, LookupError):
         return  # it was never made, was taken away, or holds something else
+
+
+def nearest_names(asked: str, names: list[str]) -> list[str]:
+    """Functions that a test calls, the likeliest first: like the name that was asked for."""
+    bare = asked.replace("::", ".").rpartition(".")[2].lower()
+    by_bare: dict[str, list[str]] = {}
+    for name in names:
+        by_bare.setdefault(name.rpartition(".")[2].lower(), []).append(name)
+    close = [each for bare in get_close_matches(bare, by_bare, MOST) for each in by_bare[bare]]
+    return list(dict.fromkeys([*close, *names]))[:MOST]
 
 
 def _not_found(columns: list[Any], rootdir: str) -> Refusal:
@@ -103,6 +117,10 @@ def _failed(request: TraceRequest, run: SideRun, recorded: Recorded, python: str
 
 def _last_line(text: str) -> str:
     """The last line about an error, else the last one: pytest prints its rootdir below errors."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.removeprefix("E  ").strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "rror" in line]
-    return (errors or lines or ["it printed nothing"])[-1]
+    last = (errors or lines or ["it printed nothing"])[-1]
+    if "SyntaxError" in last or "IndentationError" in last or "TabError" in last:
+        places = _PLACE.findall(text)
+        last += f" (line {places[-1]})" if places else ""
+    return last

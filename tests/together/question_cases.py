@@ -1,0 +1,1114 @@
+"""Live cases of questions: a test each, what is asked of it, and what the answer has to say."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small program, and a question about it.
+
+    Attributes:
+        name: Its file is `test_NAME.py`.
+        source: Of the file.
+        asked: The arguments of `test_trace`, or of `test_source` with `of_source`.
+        has: What stands in the text, or in the message of the refusal.
+        lacks: What stands neither in the text nor in the rest of the reply.
+        test: Behind the file in the node id.
+        outcome: Of the test.
+        refused: The error code, if there is no answer.
+        is_quick: Whether the fast tier has it.
+        of_source: Whether `test_source` is asked.
+        settles: Whether the same is answered each time.
+    """
+
+    name: str
+    source: str
+    has: tuple[str, ...]
+    asked: dict[str, Any] = field(default_factory=dict)
+    lacks: tuple[str, ...] = ()
+    test: str = "test_it"
+    outcome: str = "passed"
+    refused: str = ""
+    is_quick: bool = False
+    of_source: bool = False
+    settles: bool = True
+
+    @property
+    def function(self) -> str | None:
+        name: str | None = self.asked.get("function")
+        return name
+
+    @property
+    def nodeid(self) -> str:
+        return f"test_{self.name}.py::{self.test}" if self.test else f"test_{self.name}.py"
+
+
+# On 3.11 calls of functions made in C can't be seen, so what came just before is lost.
+AT_THE_END = ("work(n=3) … not ended",) if sys.version_info >= (3, 12) else ()
+
+CASES: tuple[Case, ...] = (
+    # --- kinds of functions ---------------------------------------------------------------------
+    Case(
+        "recursion",
+        """
+        def down(n):
+            if n == 0:
+                return 0
+            return down(n - 1) + 1
+
+        def test_it():
+            assert down(30) == 31
+        """,
+        ("down(n=30) → 30", "levels alike", "down(n=0) → 0", "assert"),
+        outcome="failed",
+        is_quick=True,
+    ),
+    Case(
+        "chosen",
+        """
+        def down(n):
+            if n == 0:
+                return 0
+            below = down(n - 1)
+            return below + 1
+
+        def test_it():
+            down(30)
+        """,
+        ("down(n=25) → 25", "call 6 of 31", "below=24", "down(n=24) → 24", "→ false"),
+        {"function": "down", "call": 6},
+    ),
+    Case(
+        "generator",
+        """
+        def feed(start):
+            total = start
+            try:
+                while True:
+                    got = yield total
+                    total += got
+            except KeyError as error:
+                yield f"caught {error}"
+            finally:
+                done = True
+
+        def test_it():
+            it = feed(10)
+            next(it)
+            it.send(5)
+            it.send(7)
+            it.throw(KeyError("stop"))
+            it.close()
+        """,
+        (
+            "yields 10  → got=5",
+            "total=15",
+            "yields 22",
+            "← throw KeyError: 'stop' closed",
+            "caught, error=KeyError('stop')",
+        ),
+        {"function": "feed"},
+    ),
+    Case(
+        "generator_tree",
+        """
+        def numbers(most):
+            for n in range(most):
+                yield n
+
+        def never_ended():
+            yield 1
+            yield 2
+
+        KEPT = []
+
+        def test_it():
+            assert sum(numbers(100)) == 4950
+            it = never_ended()
+            next(it)
+            KEPT.append(it)
+        """,
+        ("numbers(most=100) yields 100 items: 0, 1, …", "never_ended() yields 1 item: 1"),
+    ),
+    Case(
+        "coroutine",
+        """
+        import asyncio
+
+        async def fetch(n):
+            await asyncio.sleep(0)
+            if n == 2:
+                raise OSError("no route")
+            return n * 10
+
+        async def gather():
+            found = await asyncio.gather(*[fetch(n) for n in range(4)], return_exceptions=True)
+            return found
+
+        def test_it():
+            assert asyncio.run(gather()) == []
+        """,
+        ("gather()", "fetch(n=0) waits → 0", "fetch(n=2) waits ✗ OSError: no route", "via asyncio"),
+        outcome="failed",
+    ),
+    Case(
+        "coroutine_lines",
+        """
+        import asyncio
+
+        async def fetch(n):
+            before = n
+            await asyncio.sleep(0)
+            after = before * 10
+            return after
+
+        async def both():
+            return await asyncio.gather(fetch(1), fetch(2))
+
+        def test_it():
+            assert asyncio.run(both()) == [10, 20]
+        """,
+        ("fetch(n=2) waits → 20", "before=2", "waits", "after=20", "call 2 of 2"),
+        {"function": "fetch", "when": "n == 2"},
+    ),
+    Case(
+        "trio",
+        """
+        import trio
+
+        async def child(name, box):
+            await trio.sleep(0)
+            box.append(name)
+
+        async def main():
+            box = []
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(child, "a", box)
+                nursery.start_soon(child, "b", box)
+            return sorted(box)
+
+        def test_it():
+            assert trio.run(main) == ["a", "b"]
+        """,
+        ("main() waits", "child(name='a'", "child(name='b'", "→ ['a', 'b']"),
+        settles=False,
+    ),
+    Case(
+        "trio_lines",
+        """
+        import trio
+
+        async def work(n):
+            total = 0
+            for each in range(n):
+                await trio.lowlevel.checkpoint()
+                total += each
+            return total
+
+        def test_it():
+            assert trio.run(work, 50) == 1225
+        """,
+        ("work(n=50) waits", "50 rounds", "round 1:", "round 50", "total=1225"),
+        {"function": "work"},
+    ),
+    Case(
+        "async_generator",
+        """
+        import asyncio
+
+        async def ticks(most):
+            for n in range(most):
+                await asyncio.sleep(0)
+                yield n * n
+
+        async def collect():
+            return [each async for each in ticks(3)]
+
+        def test_it():
+            assert asyncio.run(collect()) == [0, 1, 4]
+        """,
+        ("ticks(most=3) yields 3 items: 0, 1, 4", "collect()", "→ [0, 1, 4]"),
+    ),
+    Case(
+        "closure",
+        """
+        def counter(step):
+            total = 0
+            def add(n):
+                nonlocal total
+                total += n * step
+                return total
+            return add
+
+        def test_it():
+            add = counter(3)
+            add(1)
+            assert add(2) == 9
+        """,
+        ("counter.add(n=2) → 9", "call 2 of 2", "total=9", "nonlocal total"),
+        {"function": "counter.add", "call": 2},
+    ),
+    Case(
+        "decorators",
+        """
+        import functools
+
+        def logged(function):
+            @functools.wraps(function)
+            def wrapper(*args, **kwargs):
+                return function(*args, **kwargs)
+            return wrapper
+
+        class Doubled:
+            def __init__(self, function):
+                self.function = function
+                functools.update_wrapper(self, function)
+            def __call__(self, *args):
+                return self.function(*args) * 2
+
+        @logged
+        def plain(n, *, sign=1):
+            return n * sign
+
+        @Doubled
+        def twice(n):
+            return n + 1
+
+        @functools.lru_cache
+        def cached(n):
+            return n
+
+        def test_it():
+            assert plain(3, sign=-1) == -3
+            assert twice(2) == 6
+            assert cached(1) == cached(1)
+        """,
+        (
+            "wrapper(args=(3,), kwargs={'sign': -1}) → -3",
+            "plain(n=3, sign=-1) → -3",
+            "Doubled.__call__(args=(2,)) → 6",
+            "twice(n=2) → 3",
+            "cached(n=1) → 1",
+        ),
+    ),
+    Case(
+        "decorated_lines",
+        """
+        import functools
+
+        def logged(function):
+            @functools.wraps(function)
+            def wrapper(*args, **kwargs):
+                return function(*args, **kwargs)
+            return wrapper
+
+        @logged
+        def plain(n):
+            m = n + 1
+            return m
+
+        def test_it():
+            assert plain(3) == 4
+        """,
+        ("plain(n=3) → 4", "m=4", "@logged"),
+        {"function": "plain"},
+    ),
+    Case(
+        "property",
+        """
+        class Box:
+            def __init__(self):
+                self._size = 1
+
+            @property
+            def size(self):
+                return self._size
+
+            @size.setter
+            def size(self, value):
+                if value < 0:
+                    raise ValueError("negative")
+                self._size = value
+
+            @classmethod
+            def make(cls, size):
+                box = cls()
+                box.size = size
+                return box
+
+            @staticmethod
+            def zero():
+                return 0
+
+        def test_it():
+            box = Box.make(4)
+            box.size = Box.zero()
+            assert box.size == 0
+        """,
+        ("Box.make(size=4) → ", "Box.size(value=4)", "Box.size() → 0", "Box.zero() → 0"),
+    ),
+    Case(
+        "setter_lines",
+        """
+        class Box:
+            def __init__(self):
+                self._size = 1
+
+            @property
+            def size(self):
+                return self._size
+
+            @size.setter
+            def size(self, value):
+                self._size = value
+
+        def test_it():
+            box = Box()
+            box.size = box.size + 6
+        """,
+        ("Box.size(self=", "value=7", "self._size=7"),
+        {"function": "Box.size", "call": 2},
+    ),
+    # --- exceptions -----------------------------------------------------------------------------
+    Case(
+        "exceptions",
+        """
+        class Lost(Exception):
+            pass
+
+        def deep(n):
+            raise Lost(f"no {n}")
+
+        def middle(n):
+            return deep(n)
+
+        def outer(n):
+            try:
+                return middle(n)
+            except Lost as error:
+                return str(error)
+
+        def test_it():
+            assert outer(3) == "no 3"
+            outer(4)
+            middle(5)
+        """,
+        (
+            "deep(n=3) ✗ test_exceptions.Lost: no 3",
+            "outer(n=3) → 'no 3'",
+            "middle(n=5) ✗ test_exceptions.Lost: no 5",
+        ),
+        outcome="failed",
+        is_quick=True,
+    ),
+    Case(
+        "caught_lines",
+        """
+        def deep(n):
+            raise LookupError(f"no {n}")
+
+        def outer(n):
+            found = None
+            try:
+                found = deep(n)
+            except ValueError:
+                found = "other"
+            except LookupError as error:
+                found = str(error)
+            finally:
+                done = True
+            return found
+
+        def test_it():
+            assert outer(3) == "no 3"
+        """,
+        ("✗ LookupError: no 3", "no match", "caught", "found='no 3'", "done=True"),
+        {"function": "outer"},
+    ),
+    # --- loops and counts -----------------------------------------------------------------------
+    Case(
+        "loop",
+        """
+        def total(prices):
+            found = 0
+            for at, price in enumerate(prices):
+                if price < 0:
+                    found -= 1
+                    continue
+                found += price
+            return found
+
+        def test_it():
+            prices = [1] * 10_000
+            prices[7_654] = -5
+            assert total(prices) == 9_998
+        """,
+        ("10,000 rounds", "round 7655", "price=-5", "→ true", "found=7653"),
+        {"function": "total"},
+        is_quick=True,
+    ),
+    Case(
+        "calls",
+        """
+        def parse(text):
+            try:
+                return int(text)
+            except ValueError:
+                return None
+
+        def test_it():
+            texts = ["1"] * 10_000
+            texts[7_654] = "x"
+            assert None not in [parse(text) for text in texts]
+        """,
+        ("×10,000", "#7655 parse(text='x') → None", "#10000 parse"),
+        outcome="failed",
+    ),
+    Case(
+        "many",
+        """
+        def leaf(n):
+            return n % 7
+
+        def branch(n):
+            return leaf(n) + leaf(n + 1)
+
+        def test_it():
+            assert sum(branch(n) for n in range(40_000)) == 0
+        """,
+        ("100,000 calls", "branch(n=0)", "leaf(n="),
+        outcome="failed",
+    ),
+    Case(
+        "when",
+        """
+        def price(item, count=1):
+            cost = len(item) * count
+            return cost
+
+        def test_it():
+            for count in range(50):
+                price("abc", count)
+        """,
+        ("price(item='abc', count=42) → 126", "call 43 of 50", "cost=126"),
+        {"function": "price", "when": "count * 2 == 84"},
+    ),
+    Case(
+        "when_never",
+        """
+        def price(count):
+            return count
+
+        def test_it():
+            for count in range(50):
+                price(count)
+        """,
+        ("none of 50 calls", "ZeroDivisionError"),
+        {"function": "price", "when": "1 / (count - count) > 3"},
+        refused="invalid_parameter",
+    ),
+    Case(
+        "call_beyond",
+        """
+        def price(count):
+            return count
+
+        def test_it():
+            price(1)
+            price(2)
+        """,
+        ("price has 2 calls", "none with number 3"),
+        {"function": "price", "call": 3},
+        refused="invalid_parameter",
+    ),
+    Case(
+        "deep_tree",
+        "\n".join(
+            [f"def f{n}(x):\n    return f{n + 1}(x + {n})\n" for n in range(30)]
+            + ["def f30(x):\n    raise KeyError(x)\n", "def test_it():\n    f0(1)\n"]
+        ),
+        ("f0(x=1) ✗ KeyError: 436", "f29(x=407)", "f30(x=436) ✗ KeyError: 436"),
+        outcome="failed",
+    ),
+    # --- threads, C, libraries, names -----------------------------------------------------------
+    Case(
+        "threads",
+        """
+        import threading
+
+        def work(n):
+            return n * 2
+
+        def test_it():
+            for name in ("alpha", "beta"):
+                thread = threading.Thread(target=work, args=(len(name),), name=name)
+                thread.start()
+                thread.join()
+        """,
+        ("[alpha] work(n=5) → 10", "[beta] work(n=4) → 8"),
+    ),
+    Case(
+        "thread_lines",
+        """
+        import threading
+
+        def work(n):
+            m = n * 2
+            return m
+
+        def test_it():
+            thread = threading.Thread(target=work, args=(3,), name="alpha")
+            thread.start()
+            thread.join()
+        """,
+        ("work(n=3) → 6", "in thread alpha", "m=6"),
+        {"function": "work"},
+    ),
+    Case(
+        "c_callable",
+        "def test_it():\n    assert len('a') == 1\n",
+        ("len", "C"),
+        {"function": "builtins.len"},
+        refused="invalid_parameter",
+    ),
+    Case(
+        "library",
+        "import json\n\ndef test_it():\n    assert json.loads('1') == 1\n",
+        ("json.loads",),
+        {"function": "json.loads"},
+        refused="invalid_parameter",
+    ),
+    Case(
+        "misspelled",
+        """
+        def compute_total(n):
+            return n
+
+        def test_it():
+            compute_total(1)
+        """,
+        ("it calls test_misspelled.compute_total",),
+        {"function": "compute_totl"},
+        refused="function_not_found",
+    ),
+    Case(
+        "uncalled",
+        """
+        def compute(n):
+            return n
+
+        def other(n):
+            return n
+
+        def test_it():
+            other(1)
+        """,
+        ("makes no call of a function 'compute'",),
+        {"function": "compute"},
+        refused="function_not_found",
+    ),
+    # --- secrets and hostile objects ------------------------------------------------------------
+    Case(
+        "secrets",
+        """
+        import os
+
+        class Account:
+            def __init__(self, user, password):
+                self.user = user
+                self.api_key = password[::-1]
+
+        def login(user, password):
+            token = os.environ["SERVICE_TOKEN"]
+            account = Account(user, password)
+            account.api_key = token + "x"
+            return f"{user}:{token}"
+
+        def test_it():
+            assert login("jo", "correct-h0rse-battery") == ""
+        """,
+        ("login(user='jo', password=<redacted:password", "✗"),
+        lacks=("h0rse", "esr0h", "zq81"),
+        outcome="failed",
+    ),
+    Case(
+        "secret_lines",
+        """
+        import os
+
+        def login(user, password):
+            token = os.environ["SERVICE_TOKEN"]
+            pair = (user, password)
+            table = {"password": password, "n": 1}
+            for letter in "ab":
+                table["n"] += 1
+            raise ValueError(f"bad {token} {password}")
+
+        def test_it():
+            login("jo", "correct-h0rse-battery")
+        """,
+        ("user='jo'", "<redacted", "ValueError: bad <redacted"),
+        {"function": "login"},
+        lacks=("h0rse", "zq81"),
+        outcome="failed",
+    ),
+    Case(
+        "hostile",
+        """
+        class Hostile:
+            def __repr__(self): raise SystemExit("repr")
+            def __eq__(self, other): raise SystemExit("eq")
+            def __hash__(self): raise SystemExit("hash")
+            def __bool__(self): raise SystemExit("bool")
+            def __len__(self): raise SystemExit("len")
+            def __iter__(self): raise SystemExit("iter")
+            def __getattribute__(self, name): raise SystemExit(name)
+            def __getattr__(self, name): raise SystemExit(name)
+
+        class Meta(type):
+            def __getattribute__(cls, name): raise SystemExit(name)
+            def __eq__(cls, other): raise SystemExit("eq")
+            def __hash__(cls): raise SystemExit("hash")
+
+        def take(thing, *more):
+            kept = [thing]
+            kept += more
+            last = kept[-1]
+            thing = last
+            return thing
+
+        def test_it():
+            kind = Meta("Kind", (), {})
+            take(Hostile(), Hostile(), kind)
+        """,
+        ("take(thing=Hostile()", "kept=", "last=", "passed"),
+        {"function": "take"},
+    ),
+    # --- kinds of tests -------------------------------------------------------------------------
+    Case(
+        "setup_fails",
+        """
+        import pytest
+
+        def connect():
+            raise ConnectionError("refused")
+
+        @pytest.fixture
+        def server():
+            return connect()
+
+        def test_it(server):
+            pass
+        """,
+        ("error", "setup ✗", "connect() ✗ ConnectionError: refused"),
+        outcome="error",
+    ),
+    Case(
+        "teardown_fails",
+        """
+        import pytest
+
+        def disconnect():
+            raise ConnectionError("gone")
+
+        @pytest.fixture
+        def server():
+            yield 1
+            disconnect()
+
+        def test_it(server):
+            assert server
+        """,
+        ("error", "teardown ✗", "disconnect() ✗ ConnectionError: gone", "server() goes on"),
+        outcome="error",
+    ),
+    Case(
+        "skipped",
+        """
+        import pytest
+
+        @pytest.mark.skip(reason="not today")
+        def test_it():
+            pass
+        """,
+        ("skipped: not today",),
+        outcome="skipped",
+    ),
+    Case(
+        "xfail",
+        """
+        import pytest
+
+        def broken():
+            raise KeyError("x")
+
+        @pytest.mark.xfail(reason="known")
+        def test_it():
+            broken()
+        """,
+        ("xfailed", "broken() ✗ KeyError: 'x'", "known"),
+        outcome="xfailed",
+    ),
+    Case(
+        "unittest",
+        """
+        import unittest
+
+        def work(n):
+            return n
+
+        class TestBox(unittest.TestCase):
+            def setUp(self):
+                self.n = work(1)
+
+            def test_one(self):
+                with self.subTest("sub"):
+                    self.assertEqual(work(2), 3)
+        """,
+        ("TestBox.setUp()", "work(n=1) → 1", "work(n=2) → 2", "[sub] AssertionError: 2 != 3"),
+        test="TestBox::test_one",
+        outcome="failed",
+    ),
+    Case(
+        "parametrized",
+        """
+        import pytest
+
+        def work(text):
+            return text
+
+        @pytest.mark.parametrize("text", ["a b", "[x]::y", "ü/\\\\n", ""])
+        def test_it(text):
+            work(text)
+        """,
+        ("work(text='[x]::y')",),
+        test="test_it[[x]::y]",
+    ),
+    Case(
+        "all_parameters",
+        """
+        import pytest
+
+        def work(n):
+            return n
+
+        @pytest.mark.parametrize("n", [1, 2, 3])
+        def test_it(n):
+            assert work(n) != 2
+        """,
+        ("test_it[2]", "one of 3 tests", "work(n=2) → 2"),
+        outcome="failed",
+    ),
+    Case(
+        "doctest",
+        '''
+        def add(a, b):
+            """Add.
+
+            >>> add(1, 2)
+            4
+            """
+            return a + b
+        ''',
+        ("add(a=1, b=2) → 3", "expected 4, got 3"),
+        test="test_doctest.add",
+        outcome="failed",
+    ),
+    Case(
+        "classes",
+        """
+        class Helper:
+            def value(self):
+                return 1
+
+        class TestOuter:
+            class TestInner:
+                def setup_method(self):
+                    self.helper = Helper()
+
+                def test_one(self):
+                    assert self.helper.value() == 1
+        """,
+        ("TestOuter.TestInner.setup_method", "Helper.value() → 1"),
+        test="TestOuter::TestInner::test_one",
+    ),
+    Case(
+        "not_found",
+        "def test_basket(): pass\n",
+        ("test_not_found.py::test_basket",),
+        test="test_baskt",
+        refused="test_not_found",
+    ),
+    Case(
+        "uncollected",
+        "import missing_module_xyz\n\ndef test_it(): pass\n",
+        ("can't be collected", "No module named 'missing_module_xyz'"),
+        refused="not_live",
+    ),
+    Case(
+        "syntax",
+        "def test_it(:\n    pass\n",
+        ("can't be collected", "SyntaxError", "(line 1)"),
+        refused="not_live",
+    ),
+    # --- tests that misbehave -------------------------------------------------------------------
+    Case(
+        "hangs",
+        """
+        import time
+
+        def wait(seconds):
+            while True:
+                time.sleep(seconds)
+
+        def test_it():
+            wait(0.05)
+        """,
+        ("partial: the test was ended after", "wait(seconds=0.05)"),
+        {"timeout_s": 3},
+        outcome="unfinished",
+        settles=False,
+    ),
+    Case(
+        "exits",
+        """
+        import os
+
+        def work(n):
+            if n == 3:
+                os._exit(0)
+            return n
+
+        def test_it():
+            for n in range(5):
+                work(n)
+        """,
+        ("work(n=2) → 2", *AT_THE_END, "ended before"),
+        outcome="unfinished",
+    ),
+    Case(
+        "killed",
+        """
+        import os, signal
+
+        def work(n):
+            if n == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return n
+
+        def test_it():
+            for n in range(5):
+                work(n)
+        """,
+        ("work(n=2) → 2", *AT_THE_END, "ended before"),
+        outcome="unfinished",
+    ),
+    Case(
+        "closes_files",
+        """
+        import os
+
+        def work(n):
+            return n
+
+        def test_it():
+            work(1)
+            os.closerange(3, 1000)
+            work(2)
+        """,
+        ("work(n=1) → 1", "work(n=2) → 2"),
+        outcome="failed",  # pytest itself can't go on
+    ),
+    Case(
+        "forks",
+        """
+        import os
+
+        def work(n):
+            return n
+
+        def test_it():
+            work(1)
+            pid = os.fork()
+            if not pid:
+                work(100)
+                os._exit(0)
+            os.waitpid(pid, 0)
+            work(2)
+        """,
+        ("work(n=1) → 1", "work(n=2) → 2"),
+        lacks=("work(n=100)",),
+    ),
+    Case(
+        "forks_into_pytest",
+        """
+        import os
+
+        def work(n):
+            return n
+
+        def test_it():
+            work(1)
+            pid = os.fork()
+            if not pid:
+                return
+            os.waitpid(pid, 0)
+            work(2)
+        """,
+        ("work(n=1) → 1", "work(n=2) → 2", "passed"),
+    ),
+    Case(
+        "settrace",
+        """
+        import sys
+
+        def work(n):
+            m = n
+            return m
+
+        def test_it():
+            seen = []
+            def tracer(frame, event, arg):
+                seen.append(event)
+                return tracer
+            before = sys.gettrace()
+            sys.settrace(tracer)
+            work(1)
+            sys.settrace(before)
+            work(2)
+            assert "line" in seen
+        """,
+        ("work(n=2) → 2",),
+    ),
+    Case(
+        "monitoring",
+        """
+        import sys
+
+        def work(n):
+            return n
+
+        def test_it():
+            if sys.version_info >= (3, 12):
+                m = sys.monitoring
+                seen = []
+                m.use_tool_id(1, "mine")
+                m.register_callback(1, m.events.PY_START, lambda code, at: seen.append(code))
+                m.set_events(1, m.events.PY_START)
+                work(1)
+                m.set_events(1, 0)
+                m.free_tool_id(1)
+                m.restart_events()
+                assert work.__code__ in seen
+            work(2)
+        """,
+        ("work(n=2) → 2", "passed"),
+    ),
+    Case(
+        "frozen_time",
+        """
+        import time
+
+        def work(n):
+            return time.time()
+
+        def test_it():
+            kept = time.time, time.monotonic, time.perf_counter
+            time.time = time.monotonic = time.perf_counter = lambda: 1.5
+            assert work(1) == 1.5
+            time.time, time.monotonic, time.perf_counter = kept
+        """,
+        ("work(n=1) → 1.5", "passed"),
+    ),
+    Case(
+        "patched_builtins",
+        """
+        import builtins, os, json
+
+        def work(n):
+            return n
+
+        def test_it():
+            def broken(*args, **kwargs):
+                raise RuntimeError("patched")
+            names = ("open", "repr", "len", "print", "isinstance", "type", "id", "getattr")
+            kept = os.write, json.dumps, {name: vars(builtins)[name] for name in names}
+            vars(builtins).update(dict.fromkeys(names, broken))
+            os.write = json.dumps = broken
+            work([1, 2])
+            os.write, json.dumps, before = kept
+            vars(builtins).update(before)
+        """,
+        ("work(n=[1, 2]) → [1, 2]", "passed"),
+    ),
+    Case(
+        "moves",
+        """
+        import os, sys
+
+        def work(n):
+            print("noise")
+            return n
+
+        def test_it():
+            os.chdir("/")
+            sys.stdout = sys.stderr = open(os.devnull, "w")
+            os.dup2(sys.stdout.fileno(), 1)
+            work(1)
+        """,
+        ("test_moves.py:4", "work(n=1) → 1", "passed"),
+    ),
+    Case(
+        "recursion_limit",
+        """
+        def down(n):
+            return down(n + 1)
+
+        def test_it():
+            down(0)
+        """,
+        ("down(n=0) ✗ RecursionError", "levels alike"),
+        outcome="failed",
+    ),
+    # --- sources --------------------------------------------------------------------------------
+    Case(
+        "source",
+        """
+        def grade(n):
+            if n > 10:
+                return "high"
+            for each in range(n):
+                n += each
+            return n
+
+        def test_it():
+            grade(3)
+            grade(4)
+        """,
+        ("def grade(n):", "7×", "2×"),
+        {"function": "grade"},
+        of_source=True,
+        is_quick=True,
+    ),
+    Case(
+        "source_of_class",
+        """
+        class Box:
+            def one(self):
+                return 1
+
+            def two(self):
+                return self.one() + self.one()
+
+        def test_it():
+            Box().two()
+        """,
+        ("class Box:", "2×", "1×"),
+        {"function": "Box"},
+        of_source=True,
+    ),
+)
