@@ -92,7 +92,7 @@ def test_where_each_line_ran_once_the_source_itself_is_the_trace(tmp_path: Path)
         "   15      except ValueError:  → no match\n"
         "-  16          return 1\n"
         "   17      except KeyError as error:  → caught, error=KeyError(10)\n"
-        "   18          pass  → del error\n"
+        "   18          pass\n"
         "   19      return total"
     )
     assert answer.fields == {

@@ -259,6 +259,8 @@ class _Lines:
         self._listing = listing
         self._value = value
         self._is_failing = focus.call.error is not None
+        handlers = (each for each in listing.nodes.values() if isinstance(each, ast.ExceptHandler))
+        self._caught = {handler.name for handler in handlers}
 
     def of(self, items: Items, depth: int, rank: float) -> list[Item]:
         """All lines of steps and loops in a row.
@@ -314,7 +316,8 @@ class _Lines:
         parts = []
         for name, texts in values.items():
             if texts[-1] is None:
-                parts.append(f"del {name}")
+                if name not in self._caught:  # Python deletes those itself
+                    parts.append(f"del {name}")
                 continue
             shown = [short(text, self._value) for text in texts if text is not None]
             if len(shown) > 3:

@@ -76,8 +76,10 @@ def ending_text(call: Call, most: int = RESULT) -> str:
     if is_cut and items and waits:
         parts.append(f", {call.parts:,} of both")
     thrown = [text for kind, text in moves if kind == "resume" and text]
-    is_closed = thrown[-1:] == [_CLOSED] and call.error in (_CLOSED, None)
-    parts += [f" ← throw {short(text, most)}" for text in thrown[: -1 if is_closed else None]]
+    is_thrown = thrown[-1:] == [_CLOSED]  # 3.11 does not say so
+    is_closed = call.error == _CLOSED or (is_thrown and call.error is None)
+    shown = thrown[:-1] if is_closed and is_thrown else thrown
+    parts += [f" ← throw {short(text, most)}" for text in shown]
     if is_closed:
         parts.append(" closed")
     if is_closed and (call.error is not None or call.result == "None"):
@@ -85,7 +87,7 @@ def ending_text(call: Call, most: int = RESULT) -> str:
     elif call.error is not None:
         parts.append(f" ✗ {short(call.error, most)}")
     elif call.result is None:
-        parts.append(" … not ended")
+        parts.append(" … end not recorded" if call.is_end_lost else " … not ended")
     elif not (items and call.result == "None"):
         parts.append(f" → {short(call.result, most)}")
     return "".join(parts)

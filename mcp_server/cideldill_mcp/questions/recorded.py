@@ -82,6 +82,7 @@ class Call:
         moves: `yield`, `wait` and `resume` with their texts, in order; the first ones.
         parts: How many there were, if not all are in `moves`.
         library: Functions of libraries that it called, with counts.
+        is_end_lost: Whether it has ended all the same: its test has.
     """
 
     number: int
@@ -98,6 +99,7 @@ class Call:
     moves: list[tuple[str, str]] | None = None
     parts: int = 0
     library: list[tuple[str, int]] | None = None
+    is_end_lost: bool = False
 
     @property
     def has_ended(self) -> bool:
@@ -245,18 +247,24 @@ def read_recorded(path: str | os.PathLike[str]) -> Recorded:
             if isinstance(rows, list):
                 reader.add(rows)
     for test in reader.recorded.tests.values():
-        _end_too_deep(test)
+        _end(test)
     return reader.recorded
 
 
-def _end_too_deep(test: RecordedTest) -> None:
-    """The innermost calls of a recursion have no end where there was no room to record it."""
+def _end(test: RecordedTest) -> None:
+    """End functions without an end whose test has one: near the recursion limit there is no room
+    to record it, and on 3.11 the program may end tracing.
+    """
+    if test.outcome == "unfinished":
+        return
     for call in test.calls.values():  # parents come before their children
-        above = call.parent
-        if call.has_ended or above is None or above.error is None or call.code.kind != "function":
+        if call.has_ended or call.code.kind != "function" or call.thread:
             continue
-        if above.error.startswith("RecursionError") and call.thread == above.thread:
-            call.error = above.error
+        above = call.parent.error if call.parent is not None else None
+        if above is not None and above.startswith("RecursionError"):
+            call.error = above
+        else:
+            call.is_end_lost = True
 
 
 @contextmanager
