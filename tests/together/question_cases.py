@@ -23,6 +23,7 @@ class Case:
         is_quick: Whether the fast tier has it.
         of_source: Whether `test_source` is asked.
         settles: Whether the same is answered each time.
+        has_short: What stands even in an answer of 500 characters.
     """
 
     name: str
@@ -36,6 +37,11 @@ class Case:
     is_quick: bool = False
     of_source: bool = False
     settles: bool = True
+    has_short: tuple[str, ...] = ()
+
+    @property
+    def tool(self) -> str:
+        return "test_source" if self.of_source else "test_trace"
 
     @property
     def function(self) -> str | None:
@@ -534,6 +540,7 @@ CASES: tuple[Case, ...] = (
             + ["def f30(x):\n    raise KeyError(x)\n", "def test_it():\n    f0(1)\n"]
         ),
         ("f0(x=1) ✗ KeyError: 436", "f29(x=407)", "f30(x=436) ✗ KeyError: 436"),
+        has_short=("f0(x=1)", "f29(x=407)", "f30(x=436) ✗ KeyError: 436  test_deep_tree.py:91"),
         outcome="failed",
     ),
     # --- threads, C, libraries, names -----------------------------------------------------------

@@ -88,9 +88,8 @@ def plain(text: str) -> str:
 def test_a_question_is_answered_alike_by_client_and_command(
     asking: Bench, case: Case, request: pytest.FixtureRequest
 ) -> None:
-    tool = "test_source" if case.of_source else "test_trace"
     asked = {"nodeid": case.nodeid, **case.asked}
-    asked_at_once = asking.agent.start(tool, **asked)
+    asked_at_once = asking.agent.start(case.tool, **asked)
     done = command(asking.root, *arguments(case))
     shown = json.loads(done.stdout)
     if case.refused:
@@ -110,7 +109,7 @@ def test_a_question_is_answered_alike_by_client_and_command(
         assert plain(shown["text"]) == plain(reply["text"])
         assert without_text(shown) == without_text(reply)
     if not case.is_quick or request.config.getoption("full"):
-        check_sizes(asking, tool, asked, reply)
+        check_sizes(asking, case, asked, reply)
 
 
 def without_text(reply: dict[str, Any]) -> dict[str, Any]:
@@ -127,19 +126,20 @@ def check(case: Case, text: str, reply: dict[str, Any]) -> None:
         assert words not in whole, f"{words!r} is in\n{whole}"
 
 
-def check_sizes(asking: Bench, tool: str, asked: dict[str, Any], whole: dict[str, Any]) -> None:
+def check_sizes(asking: Bench, case: Case, asked: dict[str, Any], whole: dict[str, Any]) -> None:
     """A shorter answer has the size that is asked for, begins alike, and says that it is cut."""
     assert len(whole["text"]) <= 4_000
     for size in SIZES:
         if len(whole["text"]) <= size or "partial: " in whole["text"]:
             continue
-        short = asking.agent.call(tool, **asked, max_chars=size)
+        short = asking.agent.call(case.tool, **asked, max_chars=size)
         text = short["text"]
         assert len(text) <= size
         assert len(text) > size // 3, f"a third of the room would do:\n{text}"
         assert short.get("truncated"), text
         assert "left out: " in text.splitlines()[-1], text
         assert text.split()[0] == whole["text"].split()[0]
+        assert all(words in text for words in case.has_short), text
 
 
 # --- beside a paused run ------------------------------------------------------------------------

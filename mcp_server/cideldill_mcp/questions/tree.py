@@ -39,6 +39,9 @@ MIN_CHAIN: Final = 7
 MAX_PERIOD: Final = 3
 """Functions that call each other in a recursion that is recognized."""
 
+ENDS_OF_PATH: Final = 2
+"""Calls at both ends of the way of a failure that stay longer than those between."""
+
 NARROW: Final = 12
 """Levels from which on each is indented by one space."""
 
@@ -255,12 +258,13 @@ class _Tree:
     def __init__(self, test: RecordedTest) -> None:
         self._test = test
         self._shapes = _Shapes(test.calls)
-        self._failing = {
-            call
+        paths = [
+            deepest([*phase.continued, *phase.roots])
             for phase in test.phases
             if phase.outcome == "failed"
-            for call in deepest([*phase.continued, *phase.roots])
-        }
+        ]
+        self._failing = {call for path in paths for call in path}
+        self._between = {call for path in paths for call in path[ENDS_OF_PATH:-ENDS_OF_PATH]}
         self._chains: dict[Call, tuple[int, Call, Call]] = {}
         self._chained: set[Call] = set()
         self._errors: Counter[str] = Counter()
@@ -279,7 +283,7 @@ class _Tree:
         self._indent = " " if deepest_line > NARROW else "  "
         for node in reversed(found):  # what is worth to be kept keeps the lines above it
             above = node.above
-            if above is not None and node.rank < above.rank:
+            if above is not None and node.rank < above.rank and above.call not in self._between:
                 above.rank = node.rank
         return list(found), deeper
 
@@ -397,7 +401,7 @@ class _Tree:
     def _rate(self, entry: _Pending) -> None:
         call = entry.call
         if call in self._failing:
-            entry.rank = 0.1
+            entry.rank = 0.4 if call in self._between else 0.1
         elif call.error is not None:
             # The same exception goes through many calls, or is raised again and again.
             self._errors[call.error] += 1
