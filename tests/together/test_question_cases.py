@@ -1,6 +1,7 @@
 """Questions about small programs of many kinds, asked through a client and through the command.
 
-Both have to say the same, within each size. The programs are in `question_cases.py`.
+Both have to say the same, within each size. The programs are in `question_cases.py` and
+`question_tests.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ import pytest
 from tests.together.conftest import MakeProject
 from tests.together.driver import DEADLINE_S, ToolError, connected, only_stop, server
 from tests.together.frontend import clean_environment
-from tests.together.question_cases import CASES, Case
+from tests.together.question_cases import PROGRAMS, Case
+from tests.together.question_tests import TESTS
 from tests.together.workbench import Bench
+
+CASES = (*PROGRAMS, *TESTS)
 
 SECRET = {"SERVICE_TOKEN": "zq81-attribute-7751"}
 SIZES = (500, 1_500)
