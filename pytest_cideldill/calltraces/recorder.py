@@ -7,6 +7,7 @@ threads, generators and greenlets need no bookkeeping.
 from __future__ import annotations
 
 from _thread import get_ident
+from gc import get_referents
 from itertools import count
 from types import CodeType, FrameType
 from typing import Any, Final, Protocol
@@ -33,6 +34,26 @@ _FARTHEST: Final = 500
 
 _MOST_LIBRARIES: Final = 50
 """Functions of libraries that are counted for one call."""
+
+
+_ASYNC_GENERATOR: Final = 0x200
+
+_ENDS_OF_PROCESSES: Final = frozenset(
+    {
+        *("posix._exit", "posix.kill", "posix.killpg", "posix.abort", "signal.raise_signal"),
+        *("nt._exit", "nt.kill", "nt.abort", "_signal.raise_signal", "faulthandler._sigsegv"),
+        *("posix.execv", "posix.execve", "signal.pthread_kill", "_signal.pthread_kill"),
+    }
+)
+"""Functions after which there may be no process."""
+
+
+def handed_out(frame: FrameType, value: object) -> object:
+    """The item that a frame yields; an async generator yields it in a wrapper made in C."""
+    if frame.f_code.co_flags & _ASYNC_GENERATOR:
+        held = get_referents(value)
+        return held[0] if len(held) == 1 else value
+    return value
 
 
 class Arming(Protocol):
@@ -178,7 +199,7 @@ class CallRecorder:
         if how_it_yields(frame.f_code, value) is Left.AWAIT:
             row = f'["wait",{call.number}]'
         else:
-            row = f'["yield",{call.number},{self._values.show(value)}]'
+            row = f'["yield",{call.number},{self._values.show(handed_out(frame, value))}]'
         self._put(row, is_chosen=is_chosen)
 
     def resumed(self, frame: FrameType, error: BaseException | None) -> None:
@@ -195,6 +216,8 @@ class CallRecorder:
 
     def library(self, frame: FrameType, name: str) -> None:
         """A frame calls a function of a library."""
+        if name in _ENDS_OF_PROCESSES:
+            self._rows.flush()
         call = self._of(frame)
         if call is None:
             return

@@ -151,7 +151,7 @@ def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:
     lines = []
     if seen.run.cut == "timeout":
         lines.append(
-            f"partial: the test was ended after {question.seconds:.0f} s (timeout_s is "
+            f"partial: the test was ended by Ctrl-C after {question.seconds:.0f} s (timeout_s is "
             f"{question.timeout_s:g})"
         )
     elif seen.run.cut == "stopped":
