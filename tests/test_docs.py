@@ -194,6 +194,7 @@ REPLAYED = {
     "docs/architecture.md": {"text"},  # a drawing
     "docs/concurrency.md": {"text"},  # a stack as test_tasks.py has it
     "docs/examples.md": {"text"},  # made from the sessions
+    "docs/questions.md": {"console", "text"},  # test_question_docs.py
     "docs/record_format.md": {"sh"},  # test_record_format.py
     "docs/recording.md": {"sh", "text", "python"},  # test_recorded_for_people.py
     "docs/remote.md": {"sh"},  # test_remote.py
@@ -260,10 +261,10 @@ def examples_page() -> str:
     parts = [
         "# Examples",
         "Made from `examples/*/session.md`; do not edit. Each is a small project with one bug,\n"
-        "and the calls (`>`) that prove its cause, with what matters of the replies (`<`); `…`\n"
-        "stands for any text. They run as tests, on copies. The bugs stay: run the tests in the\n"
-        "folder of a project, and one fails. One more is in the [tour](../README.md#a-tour),\n"
-        "where the result of a call is changed.",
+        "and the calls (`>`) that prove its cause, with what matters of the replies (`<`); `|`\n"
+        "are lines of its `text`, `…` stands for any text. They run as tests, on copies. The bugs\n"
+        "stay: run the tests in the folder of a project, and one fails. One more is in the\n"
+        "[tour](../README.md#a-tour), where the result of a call is changed.",
     ]
     for session in sorted((ROOT / "examples").glob("*/session.md")):
         folder = f"../examples/{session.parent.name}"

@@ -32,7 +32,7 @@ class Libraries:
             called = called.__func__
             kind = type(called)
         if kind is FunctionType:
-            return self.of_function(called.__code__, called.__globals__)
+            return self.of_function(called.__code__, called.__globals__, called)
         if layout.flags(kind) & layout.IS_CLASS:
             return self._of_class(called)
         if kind is BuiltinFunctionType:
@@ -41,15 +41,25 @@ class Libraries:
                 return f"{module}.{called.__name__}" if type(module) is str else ""
         return ""
 
-    def of_function(self, code: Any, names: dict[str, Any]) -> str:
-        """The same of a function, by its code and globals."""
+    def of_function(
+        self, code: Any, names: dict[str, Any], function: FunctionType | None = None
+    ) -> str:
+        """The same of a function, by its code and globals.
+
+        What a decorator of a library made has the name of what it wraps, if the function is known.
+        """
         file = code.co_filename
-        if self._project.is_user(file) or self._project.is_ours(file):
-            return ""
+        if file.startswith("<") or self._project.is_user(file) or self._project.is_ours(file):
+            return ""  # generated code is nobody's
         module = names.get("__name__")
         if type(module) is not str or module.startswith("_pytest."):
             return ""
         qualname = code.co_qualname
+        if function is not None and "<locals>" in qualname:
+            owner = function.__module__
+            if type(owner) is not str or self._is_users(owner):
+                return ""
+            module, qualname = owner, function.__qualname__
         for end in (".__init__", ".__new__"):
             qualname = qualname.removesuffix(end)
         return "" if qualname.startswith("<") else f"{module}.{qualname}"
@@ -66,8 +76,9 @@ class Libraries:
         module = layout.module_of(cls)
         if module in _BUILTINS:
             return ""
+        return "" if self._is_users(module) else layout.class_name(cls)
+
+    def _is_users(self, module: str) -> bool:
         loaded = sys.modules.get(module)
         file = file_of_module(loaded) if is_kind(loaded, ModuleType) else None
-        if file is not None and self._project.is_user(file):
-            return ""
-        return layout.class_name(cls)
+        return file is not None and self._project.is_user(file)

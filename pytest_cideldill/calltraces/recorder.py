@@ -7,6 +7,7 @@ threads, generators and greenlets need no bookkeeping.
 from __future__ import annotations
 
 from _thread import get_ident
+from gc import get_referents
 from itertools import count
 from types import CodeType, FrameType
 from typing import Any, Final, Protocol
@@ -33,6 +34,26 @@ _FARTHEST: Final = 500
 
 _MOST_LIBRARIES: Final = 50
 """Functions of libraries that are counted for one call."""
+
+
+_ASYNC_GENERATOR: Final = 0x200
+
+_ENDS_OF_PROCESSES: Final = frozenset(
+    {
+        *("posix._exit", "posix.kill", "posix.killpg", "posix.abort", "signal.raise_signal"),
+        *("nt._exit", "nt.kill", "nt.abort", "_signal.raise_signal", "faulthandler._sigsegv"),
+        *("posix.execv", "posix.execve", "signal.pthread_kill", "_signal.pthread_kill"),
+    }
+)
+"""Functions after which there may be no process."""
+
+
+def handed_out(frame: FrameType, value: object) -> object:
+    """The item that a frame yields; an async generator yields it in a wrapper made in C."""
+    if frame.f_code.co_flags & _ASYNC_GENERATOR:
+        held = get_referents(value)
+        return held[0] if len(held) == 1 else value
+    return value
 
 
 class Arming(Protocol):
@@ -65,6 +86,8 @@ class CallRecorder:
 
     Attributes:
         active: Id of a frame → its call.
+        matched: How many calls of the asked function the test has made.
+        was_called: Whether a test that is over has made one.
         chosen: The recorder of the chosen call, while that is not over.
         quiet: Threads that evaluate for us.
         wants_libraries: Whether calls of library functions are counted.
@@ -78,6 +101,7 @@ class CallRecorder:
     ) -> None:
         self._request = request
         self._rows, self._table, self._values = rows, table, values
+        self._add, self._show = rows.add_text, values.show
         self._lens = values.lens
         guard = EvaluationGuard()
         self.quiet = guard.depths
@@ -96,6 +120,7 @@ class CallRecorder:
         self.counts_lines = request.counts
         self._counts: dict[int, tuple[CodeFacts, dict[int, int]]] = {}
         self.matched = 0
+        self.was_called = False
         self._recorded = 0
         self._most = request.calls
         self.wants_libraries = request.tree or request.counts or self._wants_call
@@ -110,31 +135,34 @@ class CallRecorder:
         if self.quiet and get_ident() in self.quiet:
             return
         is_chosen = facts.matches and self._is_chosen(facts, frame)
-        is_near = self._tree or (facts.matches and self.counts_lines) or is_chosen
-        if not is_near and not self.active:
+        if not self._tree and not is_chosen and not self._is_near(facts, frame):
             return
-        parent, line, via = self._origin(frame)
-        if not is_near and not self._is_of_interest(parent):
-            return
-        if self.is_full and not is_chosen:
-            return
-        self._recorded += 1
-        if self._recorded > self._most and not is_chosen:
+        if self._recorded >= self._most and not is_chosen:
             self._fill()
             return
+        self._recorded += 1
         number = next(self._numbers)
-        call = ActiveCall(number, facts)
         if not facts.number:
             self._number(facts)
-        above = 0 if parent is None else parent.number
+        back = frame.f_back
+        parent = self.active.get(id(back))
+        via = ""
+        if parent is not None and parent.facts.code is back.f_code:  # type: ignore[union-attr]
+            place = back.f_lasti  # type: ignore[union-attr]
+            lines = parent.facts.lines
+            line = lines[place] if place in lines else parent.facts.line_at(back)  # type: ignore[arg-type]
+            above = parent.number
+        else:
+            parent, line, via = self._origin(frame)
+            above = 0 if parent is None else parent.number
         thread = "" if get_ident() == self._main else self._thread()
-        head = f'["call",{number},{above},{facts.number},{line},"{thread}",['
-        if via:
-            via = plain(via)[1:-1]
-        self._rows.add_text(f'{head}{self._arguments(facts, frame)}],"{via}"]')
+        self._add(
+            f'["call",{number},{above},{facts.number},{line},"{thread}",['
+            f'{self._arguments(facts, frame) if facts.names else ""}],"{via}"]'
+        )
         if not above and not self._tree:
             self._name_caller(number, frame)
-        self.active[id(frame)] = call
+        self.active[id(frame)] = call = ActiveCall(number, facts)
         if is_chosen:
             self._choose(call, frame)
 
@@ -144,11 +172,12 @@ class CallRecorder:
         if call is None or call.facts.code is not frame.f_code:
             return
         name = call.facts.result_name
-        row = f'["return",{call.number},{self._values.show(value, name, hidden=bool(name))}]'
+        text = self._show(value, name, hidden=True) if name else self._show(value)
+        row = f'["return",{call.number},{text}]'
         if call.library or call.parts or call is self._chosen_call:
             self._ended(call, row, frame)
         else:
-            self._rows.add_text(row)
+            self._add(row)
 
     def unwound(self, frame: FrameType, error: BaseException | None) -> None:
         """An exception leaves a frame; None: it is not known which."""
@@ -170,7 +199,7 @@ class CallRecorder:
         if how_it_yields(frame.f_code, value) is Left.AWAIT:
             row = f'["wait",{call.number}]'
         else:
-            row = f'["yield",{call.number},{self._values.show(value)}]'
+            row = f'["yield",{call.number},{self._values.show(handed_out(frame, value))}]'
         self._put(row, is_chosen=is_chosen)
 
     def resumed(self, frame: FrameType, error: BaseException | None) -> None:
@@ -187,6 +216,8 @@ class CallRecorder:
 
     def library(self, frame: FrameType, name: str) -> None:
         """A frame calls a function of a library."""
+        if name in _ENDS_OF_PROCESSES:
+            self._rows.flush()
         call = self._of(frame)
         if call is None:
             return
@@ -214,7 +245,7 @@ class CallRecorder:
     # --- a test -----------------------------------------------------------------------------
 
     def end_test(self) -> None:
-        """A test is over: leave what was counted in it."""
+        """A test is over: leave what was counted in it; the next one has its own chosen call."""
         for facts, counts in self._counts.values():
             if not facts.number:
                 self._number(facts)
@@ -222,6 +253,8 @@ class CallRecorder:
         self._counts.clear()
         if self._request.function is not None:
             self._rows.add(["matches", self.matched])
+        self.was_called = self.was_called or bool(self.matched)
+        self._matches, self.matched, self._had_chosen = count(1), 0, False
         if self._values.is_used_up:
             self.reach(
                 "values", "values took too long to render; from then on only their types are shown"
@@ -257,8 +290,11 @@ class CallRecorder:
         else:
             self._rows.add_text(row)
 
-    def _is_of_interest(self, parent: ActiveCall | None) -> bool:
-        """Whether calls of this one are recorded, where the tree is not."""
+    def _is_near(self, facts: CodeFacts, frame: FrameType) -> bool:
+        """Whether a call is recorded where the tree is not: by what it is, or by its caller."""
+        if self.counts_lines and facts.matches:
+            return True
+        parent = self._origin(frame)[0] if self.active else None
         if parent is None:
             return False
         if parent is self._chosen_call and self.chosen is not None and self.chosen.is_full:
@@ -309,22 +345,19 @@ class CallRecorder:
             self.source.watch_lines(call.facts.code, wanted=False)
 
     def _origin(self, frame: FrameType) -> tuple[ActiveCall | None, int, str]:
-        """The call that a frame was called from, the line there, and the libraries in between."""
+        """The call that a frame was called from, the line there, and the libraries in between.
+
+        The latter as the inside of a JSON text.
+        """
         back = frame.f_back
-        if back is None:
-            return None, 0, ""
-        call = self.active.get(id(back))
-        if call is not None and call.facts.code is back.f_code:
-            place = back.f_lasti
-            lines = call.facts.lines
-            return call, lines[place] if place in lines else call.facts.line_at(back), ""
         through: dict[str, None] = {}
         known, table = self._table.known, self._table
         for _ in range(_FARTHEST):
             if back is None:
                 break
             if (call := self._of(back)) is not None:
-                return call, call.facts.line_at(back), ", ".join(reversed(through))
+                via = plain(", ".join(reversed(through)))[1:-1] if through else ""
+                return call, call.facts.line_at(back), via
             key = id(back.f_code)
             facts = known[key] if key in known else table.meet(back)
             if facts is not None:
@@ -355,9 +388,7 @@ class CallRecorder:
 
     def _arguments(self, facts: CodeFacts, frame: FrameType) -> str:
         """The items of the list `args`, as JSON."""
-        if not facts.names:
-            return ""
-        show = self._values.show
+        show = self._show
         is_fresh = facts.is_fresh
         values: Any = frame.f_locals if is_fresh else read_locals(frame)
         args = []

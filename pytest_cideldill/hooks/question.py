@@ -13,6 +13,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import takewhile
 from typing import Any, Final
 
 import pytest
@@ -30,6 +31,7 @@ from pytest_cideldill.hooks.failure_places import place_in_report
 from pytest_cideldill.hooks.guest import clean_up, guest
 from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.interactive_options import Unattended
+from pytest_cideldill.hooks.reports import subtest_of
 from pytest_cideldill.hooks.secrets import Redaction, make_redactor
 from pytest_cideldill.hooks.selection import Wanted
 from pytest_cideldill.interpreter.borders import at_fork, passes, text_of
@@ -207,14 +209,16 @@ class QuestionPlugin:
             return
         self._redactor.look_again()
         text = file = line = None
-        if report.failed:
-            shown = getattr(getattr(report.longrepr, "reprcrash", None), "message", None)
-            text = self.lens.text(str(shown or report.longreprtext), _MESSAGE)
-            text = text.partition("\n")[0]
-            place = place_in_report(report, self.lens)
-            if place is not None:
-                file, line = place["file"], place["line"]
-        self._rows.add(["outcome", report.when, report.outcome, text, file, line])
+        outcome: str = report.outcome
+        if hasattr(report, "wasxfail") and not report.failed:
+            outcome = "xfailed" if report.skipped else "xpassed"
+        if outcome != "passed":
+            text = self.lens.text(first_line(report), _MESSAGE).partition("\n")[0]
+            if part := subtest_of(report, self.lens):
+                text = f"{part} {text}"
+        if report.failed and (place := place_in_report(report, self.lens)) is not None:
+            file, line = place["file"], place["line"]
+        self._rows.add(["outcome", report.when, outcome, text, file, line])
         self._rows.flush()
 
     def _begin(self, phase: str) -> None:
@@ -229,6 +233,26 @@ class QuestionPlugin:
             self._watch.close()
             self._rows.add(["end"])
             self._rows.close()
+
+
+def first_line(report: pytest.TestReport) -> str:
+    """Why a test failed or was skipped."""
+    if hasattr(report, "wasxfail") and not report.failed:
+        return str(report.wasxfail)
+    if type(report.longrepr) is tuple:  # file, line, reason of a skip
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    shown = getattr(getattr(report.longrepr, "reprcrash", None), "message", None)
+    return str(shown or _of_doctest(report.longreprtext) or report.longreprtext)
+
+
+def _of_doctest(text: str) -> str:
+    """`expected 4, got 3` of a doctest's failure; empty of anything else."""
+    _, expects, rest = text.partition("\nExpected:\n")
+    wanted, gets, got = rest.partition("\nGot:\n")
+    if not (expects and gets):
+        return ""
+    got = "\n".join(takewhile(lambda line: line.startswith(" "), got.split("\n")))
+    return f"expected {' '.join(wanted.split())}, got {' '.join(got.split())}"
 
 
 class _Spread:
@@ -317,7 +341,7 @@ class _Watch:
         if self._feed is not None:
             self._feed.close()
         request = self._request
-        if request.function is not None and not self._recorder.matched:
+        if request.function is not None and not self._recorder.was_called:
             self._explain(parse_function_name(request.function))
         for text, number in self._recorder.failed_conditions.items():
             self._rows.add(["reached", "when", f"`when` raised {text} at {number} calls"])

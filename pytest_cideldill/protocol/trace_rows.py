@@ -10,8 +10,8 @@ may be cut off. A row is an array: its kind, then the columns below.
 | `process` | python, rootdir | the first row |
 | `test` | nodeid | a test begins; all rows up to the next one belong to it |
 | `phase` | name | `setup`, `call` or `teardown` of it begins on the main thread |
-| `outcome` | phase, outcome, text, file, line | of that phase, as pytest reports it: `passed`, \
-`failed` or `skipped`; for a failure the first line of its text and its place, else null |
+| `outcome` | phase, outcome, text, file, line | of that phase, or of a subtest in it: `passed`, \
+`failed`, `skipped`, `xfailed` or `xpassed`; why, in one line, and the place of a failure, or null |
 | `code` | code, module, qualname, file, first, last, kind | a code object gets a number; `kind`: \
 `function`, `generator`, `coroutine`, `async_generator`, `module`, `class` |
 | `call` | call, parent, code, line, thread, args, via | a call of user code begins: its number, \

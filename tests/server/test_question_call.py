@@ -92,7 +92,7 @@ def test_where_each_line_ran_once_the_source_itself_is_the_trace(tmp_path: Path)
         "   15      except ValueError:  → no match\n"
         "-  16          return 1\n"
         "   17      except KeyError as error:  → caught, error=KeyError(10)\n"
-        "   18          pass  → del error\n"
+        "   18          pass\n"
         "   19      return total"
     )
     assert answer.fields == {
@@ -239,7 +239,7 @@ def test_while_with_match_and_generators_say_which_way_they_went(tmp_path: Path)
     for line in (
         "8  while count:  3 rounds, ends",
         "10  case 3:  → matches",
-        "11  got = yield \"three\"  → got=None  yields 'three'",
+        "11  got = yield \"three\"  yields 'three'  → got=None",
         "10  case 3:  → no match",
         "12  case 1 | 2:  → matches",
         "14  {}[1]  ✗ KeyError: 1",

@@ -383,3 +383,17 @@ def test_what_can_not_be_recorded_is_refused_with_the_reason(
     assert [row[1] for row in refused] == (["invalid_parameter"] if why else [])
     assert not why or why in refused[0][2]
     assert recorded.of("unmatched")
+
+
+def test_each_test_has_a_chosen_call_of_its_own(make_project: MakeProject) -> None:
+    source = """
+        def work(n): return n
+        def test_one(): work(1), work(2)
+        def test_two(): work(3)
+        def test_three(): pass
+    """
+    recorded = record(make_project(test_c=source), "test_c.py", function="work", call=1)
+    assert [dict(row[6])["n"] for row in recorded.of("call")] == ["1", "3"]
+    assert recorded.of("focus") == [["focus", 1, 1], ["focus", 2, 1]]
+    assert [row[1] for row in recorded.of("matches")] == [2, 1, 0]
+    assert not recorded.of("unmatched")

@@ -147,7 +147,9 @@ def test_an_interpreter_that_is_not_there_is_named(shell: Shell) -> None:
 def test_what_is_known_when_the_time_is_over_is_an_answer(shell: Shell) -> None:
     done = shell.trace("hangs", "--timeout", "1")
     assert done.returncode == 0
-    assert done.stdout.startswith("partial: the test was ended after 1 s (timeout_s is 1)\n")
+    assert done.stdout.startswith(
+        "partial: the test was ended by Ctrl-C after 1 s (timeout_s is 1)\n"
+    )
 
 
 def test_ctrl_c_ends_its_processes(shell: Shell) -> None:

@@ -46,3 +46,8 @@ def test_a_reply_is_compared_with_what_is_shown_of_it(
 def test_a_transcript_is_read_from_all_blocks_of_a_page() -> None:
     page = '```text\n> a {}\n< {"x": "1\n   2"}\n```\nand\n\n```text\n> b {"y": 1}\n< {}\n```\n'
     assert list(exchanges(page)) == [("a", {}, {"x": "1 2"}), ("b", {"y": 1}, {})]
+
+
+def test_lines_of_a_text_stand_below_a_reply() -> None:
+    page = '```text\n> a {}\n< {"x":\n   1}\n|   y\n|\n| …\n```\n'
+    assert list(exchanges(page)) == [("a", {}, {"x": 1, "text": "  y\n…"})]

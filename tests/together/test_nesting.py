@@ -101,7 +101,7 @@ def stops_of(bench: Bench, reply: dict[str, Any]) -> list[tuple[str, list[str]]]
     while reply["state"] == "paused":
         stop = only_stop(reply)
         data = stop["call_data"]
-        seen.append((data["qualified_name"], data["pretty_args"]))
+        seen.append((data["qualified_name"], data.get("pretty_args", [])))
         reply = bench.go_on(stop)
     assert (reply["exit_code"], reply["outcomes"]["failed"]) == (0, 0)
     return seen

@@ -105,7 +105,7 @@ def test_texts_of_exceptions_and_values_are_those_that_python_shows(tmp_path: Pa
 
         reported = explain("exception_get_context", nodeid="test_it.py::test_order")
         fixtures = {each["name"] for each in reported["fixtures"]}
-        assert fixtures == {"_has_a_value", "own", "prepared"}  # nothing that only prepares
+        assert fixtures == {"own", "prepared"}  # nothing that a plugin does for all tests
         held = reported["assertion"]
         assert held["left"] == "OrderedDict({'a': 97, 'b': 98, 'c': 99})"
         assert held["right"] == "OrderedDict({'b': 98, 'c': 99, 'a': 97})"

@@ -119,7 +119,9 @@ def test_a_question_has_its_time_and_replies_what_there_is(bench: Bench) -> None
     began = time.monotonic()
     reply = bench.trace("hangs", timeout_s=1)
     assert time.monotonic() - began < 5
-    assert reply["text"].startswith("partial: the test was ended after 1 s (timeout_s is 1)\n")
+    assert reply["text"].startswith(
+        "partial: the test was ended by Ctrl-C after 1 s (timeout_s is 1)\n"
+    )
     assert (reply["outcome"], reply["calls"]) == ("unfinished", 3)
     bench.check_clean()
 
@@ -163,7 +165,7 @@ def test_a_process_that_does_not_end_after_its_tests_is_ended(bench: Bench) -> N
     ("name", "error", "words"),
     [
         ("missing", "test_not_found", "did you mean test_it.py::test_missing?"),
-        ("uncollected", "not_live", "test_it.py can't be collected: E   NameError: shop"),
+        ("uncollected", "not_live", "test_it.py can't be collected: NameError: shop"),
         ("refuses", "invalid_parameter", "len is made in C"),
         ("breaks", "not_live", "(exit status 4) before test_it.py::breaks began: ImportError"),
         ("silent", "not_live", "is pytest-cideldill installed for it?"),

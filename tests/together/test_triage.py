@@ -40,7 +40,7 @@ def test_the_calls_that_it_names_prove_the_cause(bench: Bench) -> None:
     bench.write(shop=PRICES.format(half=5))
     (stop,) = bench.run([NODEID])["stops"]
     text = bench.agent.prompt("triage-failing-test", nodeid="half")
-    (passed, failed) = (f"r{int(stop['run_id'][1:]) - 1}", run_of(stop))
+    (passed, failed) = (f"r{int(run_of(stop)[1:]) - 1}", run_of(stop))
     for line in (
         f"- Test: {NODEID}",
         f"- Outcome: failed in {failed}, which is paused",
@@ -51,6 +51,7 @@ def test_the_calls_that_it_names_prove_the_cause(bench: Bench) -> None:
         assert line in text.splitlines()
     assert f"- Paused now: {stop['pause_id']} (test_failure, post_mortem) at test_it.py:6" in text
 
+    assert "rate(code='half') → 5" in called(bench, text, "test_trace")["text"]
     assert called(bench, text, "breakpoint_repl_eval")["output"] == "5"
     assert called(bench, text, "breakpoint_add")["functions"] == ["shop.rate"]
     (stop,) = called(bench, text, "test_run")["stops"]
@@ -59,7 +60,7 @@ def test_the_calls_that_it_names_prove_the_cause(bench: Bench) -> None:
     assert (reported["state"], reported["outcomes"]) == ("finished", {"passed": 1, "failed": 0})
     assert called(bench, text, "breakpoint_remove")["success"] is True
     forced = bench.agent.prompt("triage-failing-test")
-    assert f"- in {stop['run_id']} it passed when a client changed " in forced
+    assert f"- in {run_of(stop)} it passed when a client changed " in forced
     assert "shop.rate('half')" in forced
 
 

@@ -53,7 +53,7 @@ def test_named_paths_are_user_code(project: Path, tmp_path: Path) -> None:
         agent.call("breakpoint_set_exception", exception_type="ZeroDivisionError")
         called = agent.call("test_run")["stops"][-1]
         assert called["call_data"]["qualified_name"] == "cargo.rates.freight"
-        reply = agent.call("breakpoint_continue", pause_id=called["id"], wait=True)
+        reply = agent.call("breakpoint_continue", pause_id=called["pause_id"], wait=True)
         raised = reply["stops"][-1]
         assert raised["location"]["file"] == file
         frames = agent.call("stacktrace_get", pause_id=raised["pause_id"])["frames"]

@@ -295,7 +295,7 @@ def test_code_that_is_made_in_the_name_of_a_function_is_not_that_function(
         seen = []
         while reply["stops"]:
             stop = reply["stops"][-1]
-            seen.append(stop["call_data"]["pretty_args"])
+            seen.append(stop["call_data"].get("pretty_args"))
             reply = agent.call("breakpoint_continue", pause_id=stop["pause_id"], wait=True)
         assert seen == [["1", "2"], ["3", "4"]]
         assert reply["outcomes"]["passed"] == 1

@@ -1,7 +1,8 @@
 """Transcripts in the documentation: calls (`>`) with the parts of the replies (`<`) that matter.
 
 In a reply that is shown, keys may be missing, `…` in a string stands for any text, and a long
-string goes on in the next line.
+string goes on in the next line. Lines that begin with `|` are lines of its `text`; `| …` stands for
+any number of them, also none.
 """
 
 from __future__ import annotations
@@ -33,7 +34,15 @@ def exchanges(page: str) -> Iterator[Exchange]:
     for call, reply in zip(entries[::2], entries[1::2], strict=True):
         assert (call[:2], reply[:2]) == ("> ", "< ")
         tool, _, arguments = call[2:].partition(" ")
-        yield tool, _parsed(arguments), _parsed(reply[2:])
+        yield tool, _parsed(arguments), _reply(reply[2:])
+
+
+def _reply(shown: str) -> dict[str, Any]:
+    """What is shown of a reply, with its `text` if lines of that are below."""
+    lines = shown.splitlines()
+    text = [line[2:] for line in lines if line.startswith("|")]
+    value = _parsed("\n".join(line for line in lines if not line.startswith("|")))
+    return value | {"text": re.sub(r"\n…(?=\n|$)", "…", "\n".join(text))} if text else value
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The instructions for an agent at the handshake: how to triage a failing test in five steps.
+"""The instructions for an agent at the handshake: a failing test in five steps, questions first.
 
 Clients cut texts of more than some 2,000 characters. Names of tools stand in backticks; the text
 contains only names of tools that the client has.
@@ -10,18 +10,20 @@ import re
 from collections.abc import Container, Iterator
 
 _LINES: tuple[tuple[str, ...], ...] = (
+    ("Debugs pytest tests, each `test_run` in a fresh process. A failing test in five steps:",),
     (
-        "Debugs pytest tests: each `test_run` is a fresh process, and a failing test pauses with "
-        "its fixtures alive. Triage in five steps:",
-    ),
-    (
+        "1. Ask, before you read files: `test_trace` shows the calls of a test with arguments and "
+        "results; with function, each line of one call and what it changed. "
+        "`test_source`: one function. A paused run stays paused.",
         "1. Run: `test_run` with nodeids, keyword or last_failed. Its reply has the first failure, "
         "paused, with the autopsy: exception, frames, locals, what was compared, parameters that "
         "pass, fixtures, output. Read it before you call more.",
     ),
     (
-        "2. Look: `breakpoint_repl_eval` with the pause_id runs Python in the frame that failed; "
-        "expressions evaluates several at once.",
+        "2. Look at what `test_trace` leaves open: `test_run` with nodeids, keyword or last_failed "
+        "pauses at the first failure, fixtures alive, with the autopsy: exception, locals, "
+        "operands, output. `breakpoint_repl_eval` with the pause_id runs Python in that frame.",
+        "2. Look: `breakpoint_repl_eval` with the pause_id runs Python in the frame that failed.",
     ),
     (
         "3. Stop earlier: `breakpoint_add` on the function you suspect, with a condition over its "
@@ -31,8 +33,7 @@ _LINES: tuple[tuple[str, ...], ...] = (
     ),
     (
         "4. Prove, where `breakpoint_add` paused: `breakpoint_continue` with action skip and a "
-        "fake_result, or modified_args, and wait: true. If the verdict flips, next names the "
-        "cause; no file was touched.",
+        "fake_result, or modified_args, and wait: true. A verdict that flips proves the cause.",
         "4. Prove: `breakpoint_repl_eval` calls the function you suspect with what it was given.",
     ),
     (
@@ -51,7 +52,7 @@ _LINES: tuple[tuple[str, ...], ...] = (
     ("- A test that hangs: `debug_pause`.",),
     ("- All failures first: `test_run` with pause_on: never.",),
     ("- truncated: true: ask for less, go on with next_after, or give max_chars.",),
-    ("The list next in a reply names the calls that make sense now.",),
+    ("In a reply next names the calls that make sense now.",),
 )
 """Each line in several wordings; the first one is used whose tools the client has."""
 

@@ -170,7 +170,11 @@ def _output(report: PhaseReported | None) -> Iterator[str]:
 
 
 def _calls(case: Case, offered: Container[str]) -> Iterator[Call]:
-    """The calls to make: look, stop earlier, prove, confirm."""
+    """The calls to make: ask, look, stop earlier, prove, confirm."""
+    nodeid = case.test.nodeid
+    if len(nodeid) <= MAX_NAME:
+        why = "what it called, arguments and results; with function, each line of one call"
+        yield "test_trace", {"nodeid": nodeid}, why
     yield from _look(case)
     again = {"nodeids": [_called(case.test.nodeid)], "replace": True}
     function = _compared(case.autopsy.get("assertion") or {}) or _raising(case)

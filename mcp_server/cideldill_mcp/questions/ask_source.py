@@ -113,4 +113,6 @@ def _counted(asked: Source, found: list[Definition]) -> str | None:
             if isinstance(only.node, ast.ClassDef)
             else f"{only.file}::{only.name}"
         )
+    if all(isinstance(each.node, ast.ClassDef) for each in found):
+        return f"*.{found[0].name.rpartition('.')[2]}.*"
     return asked.function

@@ -102,7 +102,8 @@ class Seen:
 async def see(question: Question, request: TraceRequest, texts: Sequence[str] = ()) -> Seen:
     """Run a test in a process, and read what that has seen.
 
-    Of several tests that the node id means the first that failed is taken, else the first.
+    Of several tests that the node id means the first that failed is taken, else the first; of those
+    with a chosen call, if any has one.
 
     Args:
         question: Runs it.
@@ -132,8 +133,9 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
         from cideldill_mcp.questions.unanswered import unanswered
 
         raise await asyncio.to_thread(unanswered, question, request, run, recorded)
-    failing = [test for test in tests if test.outcome in FAILING]
-    return Seen(run, recorded, (failing or tests)[0])
+    chosen = [test for test in tests if test.focus is not None] or tests
+    failing = [test for test in chosen if test.outcome in FAILING]
+    return Seen(run, recorded, (failing or chosen)[0])
 
 
 def source_files(asker: Asker, rootdir: str) -> SourceFiles:
@@ -149,7 +151,7 @@ def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:
     lines = []
     if seen.run.cut == "timeout":
         lines.append(
-            f"partial: the test was ended after {question.seconds:.0f} s (timeout_s is "
+            f"partial: the test was ended by Ctrl-C after {question.seconds:.0f} s (timeout_s is "
             f"{question.timeout_s:g})"
         )
     elif seen.run.cut == "stopped":

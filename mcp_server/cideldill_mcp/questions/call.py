@@ -58,6 +58,12 @@ STATEMENT: Final = 160
 ROUND: Final = 200
 """Characters of a round in one line."""
 
+_BEFORE: Final = frozenset({"yield", "wait", "resume"})
+"""What a line does before it changes anything: `got = yield item`."""
+
+_WITHOUT_SOURCE: Final = 60
+"""Characters of the line that says that the source is left out."""
+
 _KEPT: Final = 0.0
 """The rank of what is never left out while anything is shown."""
 
@@ -112,7 +118,8 @@ def _best(
     lines = _Lines(listing, focus)
     steps = lines.of(items, 0, 1.0)
     end = _end(focus)
-    text, left_out = fit([*head, *source, *steps, *end], max_chars, _closing)
+    full = [*head, *source, *steps, *end]
+    text, left_out = fit(full, max_chars, _closing)
     if not left_out:
         return text, left_out
     missing = [Item(note, 0.5, weight=0) for note in _not_run(listing, ran)]
@@ -120,7 +127,13 @@ def _best(
     keep_above(steps)
     every = [*head, *missing, *steps, *end]
     whole = sum(len(item.text) + 1 for item in every) if len(every) < 5_000 else 0
-    return fit(every, max_chars, lambda gone: _closing(gone, whole), _mark, room=70)
+    is_close = 0 <= max_chars - whole < _WITHOUT_SOURCE
+    room = max_chars - (_WITHOUT_SOURCE if is_close else 0)
+    text, left_out = fit(every, room, lambda gone: _closing(gone, whole), _mark, room=70)
+    if left_out:
+        return text, left_out
+    size = -(-sum(len(item.text) + 1 for item in full) // 100) * 100
+    return f"{text}\nleft out: the source (max_chars={size} shows it)", source
 
 
 def _not_called(recorded: Recorded, test: RecordedTest, function: str, max_chars: int) -> Answer:
@@ -246,6 +259,8 @@ class _Lines:
         self._listing = listing
         self._value = value
         self._is_failing = focus.call.error is not None
+        handlers = (each for each in listing.nodes.values() if isinstance(each, ast.ExceptHandler))
+        self._caught = {handler.name for handler in handlers}
 
     def of(self, items: Items, depth: int, rank: float) -> list[Item]:
         """All lines of steps and loops in a row.
@@ -287,7 +302,10 @@ class _Lines:
             parts.append(step.branch)
         parts += self._changes(step)
         text = f"  → {', '.join(parts)}" if parts else ""
-        return text + "".join(self._moves(step))
+        moves = "".join(self._moves(step))
+        kinds = [event[0] for event in step.events]
+        is_received = "change" in kinds and kinds[0] in _BEFORE and "raise" not in kinds
+        return moves + text if is_received else text + moves
 
     def _changes(self, step: Step) -> list[str]:
         if isinstance(self._listing.nodes.get(step.line), FunctionNode | ast.ClassDef):
@@ -298,7 +316,8 @@ class _Lines:
         parts = []
         for name, texts in values.items():
             if texts[-1] is None:
-                parts.append(f"del {name}")
+                if name not in self._caught:  # Python deletes those itself
+                    parts.append(f"del {name}")
                 continue
             shown = [short(text, self._value) for text in texts if text is not None]
             if len(shown) > 3:

@@ -23,6 +23,7 @@ _RECEIVERS: Final = frozenset({"self", "cls"})
 _ITERABLE: Final = ".0"
 """The argument of a generator expression."""
 
+_CLOSED: Final = "GeneratorExit"
 _LIBRARY: Final = 5
 _OBJECT: Final = re.compile(r"<?([\w.]+)")
 
@@ -65,23 +66,43 @@ def ending_text(call: Call, most: int = RESULT) -> str:
     parts = []
     moves = call.moves or []
     items = [text for kind, text in moves if kind == "yield"]
-    if items:
-        parts.append(f" yields {sampled(items)}")
     waits = sum(kind == "wait" for kind, _ in moves)
+    is_cut = call.parts > len(items) + waits
+    if items:
+        parts.append(f" yields {sampled(items, total=_total(call, len(items), waits))}")
     if waits:
+        waits = _total(call, waits, len(items))
         parts.append(f" waits{f' ×{waits:,}' if waits > 1 else ''}")
-    parts += [f" ← throw {short(text, most)}" for kind, text in moves if kind == "resume" and text]
-    if call.error is not None:
+    if is_cut and items and waits:
+        parts.append(f", {call.parts:,} of both")
+    thrown = [text for kind, text in moves if kind == "resume" and text]
+    is_thrown = thrown[-1:] == [_CLOSED]  # 3.11 does not say so
+    is_closed = call.error == _CLOSED or (is_thrown and call.error is None)
+    shown = thrown[:-1] if is_closed and is_thrown else thrown
+    parts += [f" ← throw {short(text, most)}" for text in shown]
+    if is_closed:
+        parts.append(" closed")
+    if is_closed and (call.error is not None or call.result == "None"):
+        pass
+    elif call.error is not None:
         parts.append(f" ✗ {short(call.error, most)}")
     elif call.result is None:
-        parts.append(" … not ended")
+        parts.append(" … end not recorded" if call.is_end_lost else " … not ended")
     elif not (items and call.result == "None"):
         parts.append(f" → {short(call.result, most)}")
     return "".join(parts)
 
 
-def sampled(texts: list[str], most: int = 24) -> str:
-    """`3 items: 1, 2, 3`; of many the first two and the last."""
+def _total(call: Call, count: int, others: int) -> int:
+    """How many there were of one kind: not all were recorded one by one."""
+    return call.parts if call.parts > count and not others else count
+
+
+def sampled(texts: list[str], most: int = 24, *, total: int = 0) -> str:
+    """`3 items: 1, 2, 3`; of many the first two and the last, if that is known."""
+    if total > len(texts):
+        first = ", ".join(short(text, most) for text in texts[:2])
+        return f"{counted(total, 'item')}: {first}, …"
     shown = [short(text, most) for text in (texts if len(texts) <= 3 else [*texts[:2], texts[-1]])]
     if len(texts) > 3:
         shown.insert(2, "…")

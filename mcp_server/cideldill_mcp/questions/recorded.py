@@ -21,6 +21,8 @@ BODIES: Final = frozenset({"module", "class"})
 
 FAILED: Final = "failed"
 
+_UNUSUAL: Final = frozenset({"skipped", "xfailed", "xpassed"})
+
 
 @dataclass(slots=True)
 class Code:
@@ -80,6 +82,7 @@ class Call:
         moves: `yield`, `wait` and `resume` with their texts, in order; the first ones.
         parts: How many there were, if not all are in `moves`.
         library: Functions of libraries that it called, with counts.
+        is_end_lost: Whether it has ended all the same: its test has.
     """
 
     number: int
@@ -96,6 +99,7 @@ class Call:
     moves: list[tuple[str, str]] | None = None
     parts: int = 0
     library: list[tuple[str, int]] | None = None
+    is_end_lost: bool = False
 
     @property
     def has_ended(self) -> bool:
@@ -143,10 +147,12 @@ class Phase:
         text: The first line of the failure.
         file: Its place.
         line: Its place.
+        continued: Calls of an earlier phase that an exception left in this one: of fixtures.
     """
 
     name: str
     roots: list[Call] = field(default_factory=list)
+    continued: list[Call] = field(default_factory=list)
     outcome: str = ""
     text: str = ""
     file: str = ""
@@ -176,13 +182,18 @@ class RecordedTest:
         return next((phase for phase in self.phases if phase.outcome == FAILED), None)
 
     @property
+    def unusual(self) -> Phase | None:
+        """The phase that was skipped, or whose failure was expected."""
+        return next((phase for phase in self.phases if phase.outcome in _UNUSUAL), None)
+
+    @property
     def outcome(self) -> str:
-        """`passed`, `failed`, `error`, `skipped`; or `unfinished`."""
+        """`passed`, `failed`, `error`, `skipped`, `xfailed`, `xpassed`; or `unfinished`."""
         failure = self.failure
         if failure is not None:
             return FAILED if failure.name == "call" else "error"
-        if any(phase.outcome == "skipped" for phase in self.phases):
-            return "skipped"
+        if (unusual := self.unusual) is not None:
+            return unusual.outcome
         is_whole = bool(self.phases) and all(phase.outcome for phase in self.phases)
         return "passed" if is_whole else "unfinished"
 
@@ -235,7 +246,25 @@ def read_recorded(path: str | os.PathLike[str]) -> Recorded:
                 continue  # the last one, cut off when the process ended
             if isinstance(rows, list):
                 reader.add(rows)
+    for test in reader.recorded.tests.values():
+        _end(test)
     return reader.recorded
+
+
+def _end(test: RecordedTest) -> None:
+    """End functions without an end whose test has one: near the recursion limit there is no room
+    to record it, and on 3.11 the program may end tracing.
+    """
+    if test.outcome == "unfinished":
+        return
+    for call in test.calls.values():  # parents come before their children
+        if call.has_ended or call.code.kind != "function" or call.thread:
+            continue
+        above = call.parent.error if call.parent is not None else None
+        if above is not None and above.startswith("RecursionError"):
+            call.error = above
+        else:
+            call.is_end_lost = True
 
 
 @contextmanager
@@ -259,6 +288,7 @@ class _Reader:
         self._phase = Phase("")
         self._calls: dict[int, Call] = {}
         self._ordinals: dict[int, int] = {}
+        self._begun_in: dict[int, Phase] = {}
         self._focus: Call | None = None
         self._lines: list[Line] = []
         self._kinds: dict[str, Callable[..., None]] = {
@@ -309,6 +339,7 @@ class _Reader:
         self._calls = self._test.calls
         self._phase = Phase("")
         self._ordinals = {}
+        self._begun_in = {}
         self._focus = None
         self._lines = []
 
@@ -320,6 +351,8 @@ class _Reader:
         self, phase: str, outcome: str, text: str | None, file: str | None, line: int | None
     ) -> None:
         found = next(each for each in reversed(self._phases_of(phase)))
+        if found.outcome == FAILED:
+            return  # a subtest failed, and the test reports itself afterwards
         found.outcome, found.text = outcome, text or ""
         found.file, found.line = file or "", line or 0
 
@@ -371,6 +404,8 @@ class _Reader:
         ordinal = self._ordinals[code] = self._ordinals.get(code, 0) + 1
         call = Call(number, above, self.recorded.codes[code], ordinal, line, thread, args, via)
         self._calls[number] = call
+        if call.code.kind != "function":
+            self._begun_in[number] = self._phase
         if above is None:
             self._phase_now().roots.append(call)
             return
@@ -387,7 +422,10 @@ class _Reader:
         self._calls[call].result = text
 
     def _add_unwind(self, call: int, text: str) -> None:
-        self._calls[call].error = text
+        found = self._calls[call]
+        found.error = text
+        if self._begun_in.get(call, self._phase) is not self._phase:
+            self._phase.continued.append(found)
 
     def _add_yield(self, call: int, text: str) -> None:
         self._move(call, "yield", text)

@@ -52,6 +52,7 @@ def source_answer(
     """
     items: list[Item] = []
     lines_run = 0
+    definitions = _those_that_ran(definitions, test)
     for at, each in enumerate(definitions[:DEFINITIONS]):
         marks = None if test is None else _Marks(each, files, test)
         lines_run += 0 if marks is None else len(marks.counts)
@@ -69,6 +70,20 @@ def source_answer(
     if test is not None:
         fields |= {"nodeid": test.nodeid, "outcome": test.outcome, "lines_run": lines_run}
     return Answer(text, fields, bool(left_out), _next(definitions, test, left_out))
+
+
+def _those_that_ran(
+    definitions: Sequence[Definition], test: RecordedTest | None
+) -> Sequence[Definition]:
+    """Those that the test ran come first: a name may mean several."""
+    if test is None or len(definitions) < 2:
+        return definitions
+    ran = [(code.file, line) for code, counts in test.lines for line in counts]
+
+    def is_idle(each: Definition) -> bool:
+        return not any(file == each.file and each.first <= line <= each.last for file, line in ran)
+
+    return sorted(definitions, key=is_idle)
 
 
 def find(

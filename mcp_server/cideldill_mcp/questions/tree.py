@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from cideldill_mcp.questions.call_text import (
+    RESULT,
     call_text,
     deepest,
     kind_of,
@@ -37,6 +38,9 @@ MIN_CHAIN: Final = 7
 
 MAX_PERIOD: Final = 3
 """Functions that call each other in a recursion that is recognized."""
+
+ENDS_OF_PATH: Final = 2
+"""Calls at both ends of the way of a failure that stay longer than those between."""
 
 NARROW: Final = 12
 """Levels from which on each is indented by one space."""
@@ -93,7 +97,9 @@ def heading(test: RecordedTest) -> str:
     """The test, its outcome, and the failure with its place."""
     failure = test.failure
     if failure is None:
-        return f"{test.nodeid}  {test.outcome}"
+        unusual = test.unusual
+        why = f": {short(unusual.text, 200)}" if unusual is not None and unusual.text else ""
+        return f"{test.nodeid}  {test.outcome}{why}"
     place = f"  {failure.file}:{failure.line}" if failure.file else ""
     return f"{test.nodeid}  {test.outcome}: {short(failure.text, 200)}{place}"
 
@@ -252,12 +258,13 @@ class _Tree:
     def __init__(self, test: RecordedTest) -> None:
         self._test = test
         self._shapes = _Shapes(test.calls)
-        self._failing = {
-            call
+        paths = [
+            deepest([*phase.continued, *phase.roots])
             for phase in test.phases
             if phase.outcome == "failed"
-            for call in deepest(phase.roots)
-        }
+        ]
+        self._failing = {call for path in paths for call in path}
+        self._between = {call for path in paths for call in path[ENDS_OF_PATH:-ENDS_OF_PATH]}
         self._chains: dict[Call, tuple[int, Call, Call]] = {}
         self._chained: set[Call] = set()
         self._errors: Counter[str] = Counter()
@@ -276,7 +283,7 @@ class _Tree:
         self._indent = " " if deepest_line > NARROW else "  "
         for node in reversed(found):  # what is worth to be kept keeps the lines above it
             above = node.above
-            if above is not None and node.rank < above.rank:
+            if above is not None and node.rank < above.rank and above.call not in self._between:
                 above.rank = node.rank
         return list(found), deeper
 
@@ -286,6 +293,9 @@ class _Tree:
         name = phase.name or "before the tests"
         top = _Node(f"{name} ✗" if is_failing else name, base, 0, 0)
         found.append(top)
+        for call in phase.continued:
+            text = f"{call.code.name}() goes on, see above ✗ {short(call.error or '', RESULT)}"
+            found.append(_Node(f"  {text}", base + 0.1, 1, 0, above=top))
         deeper = 0
         stack = list(reversed(self._entries(phase.roots, top, base, is_failing)))
         while stack:
@@ -391,7 +401,7 @@ class _Tree:
     def _rate(self, entry: _Pending) -> None:
         call = entry.call
         if call in self._failing:
-            entry.rank = 0.1
+            entry.rank = 0.4 if call in self._between else 0.1
         elif call.error is not None:
             # The same exception goes through many calls, or is raised again and again.
             self._errors[call.error] += 1
@@ -540,7 +550,7 @@ def _next(test: RecordedTest, heavy: Call | None) -> list[str]:
     """The calls that show more: of what raised, of what returned before a failure."""
     steps: dict[Call, str] = {}
     failure = test.failure
-    path = deepest(failure.roots) if failure else []
+    path = deepest([*failure.continued, *failure.roots]) if failure else []
     if path:
         inmost = path[-1]
         if len(path) > 1:

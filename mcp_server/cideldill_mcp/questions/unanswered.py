@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 from cideldill_mcp.breakpoints.nearest import nearest
@@ -9,6 +10,8 @@ from cideldill_mcp.questions.recorded import Recorded
 from cideldill_mcp.questions.registry import Question, SideRun
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
+
+_PLACE = re.compile(r'^E +File ".*", line ([0-9]+)$', re.MULTILINE)
 
 MAX_OUTPUT = 400
 """Characters of the last output of a process, in a refusal."""
@@ -82,6 +85,10 @@ def _failed(request: TraceRequest, run: SideRun, recorded: Recorded, python: str
 
 def _last_line(text: str) -> str:
     """The last line about an error, else the last one: pytest prints its rootdir below errors."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.removeprefix("E  ").strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "rror" in line]
-    return (errors or lines or ["it printed nothing"])[-1]
+    last = (errors or lines or ["it printed nothing"])[-1]
+    if "SyntaxError" in last or "IndentationError" in last or "TabError" in last:
+        places = _PLACE.findall(text)
+        last += f" (line {places[-1]})" if places else ""
+    return last
