@@ -172,7 +172,10 @@ class CallRecorder:
         if call is None or call.facts.code is not frame.f_code:
             return
         name = call.facts.result_name
-        text = self._show(value, name, hidden=True) if name else self._show(value)
+        if type(value) is int and not name and -LARGE < value < LARGE:
+            text = f'"{value}"'
+        else:
+            text = self._show(value, name, hidden=bool(name))
         row = f'["return",{call.number},{text}]'
         if call.library or call.parts or call is self._chosen_call:
             self._ended(call, row, frame)

@@ -230,6 +230,7 @@ class MonitoringFeed:
     def _inside(self, libraries: Libraries) -> dict[int, Callable[..., Any]]:
         """Of lines, exceptions and calls."""
         recorder, fail, name_of = self._recorder, self._fail, libraries.name
+        find = self._table.known.get
         active, counts, getframe, key = recorder.active, recorder.counts_lines, sys._getframe, id
 
         def on_line(_code: CodeType, line: int) -> None:
@@ -255,8 +256,10 @@ class MonitoringFeed:
 
         def on_call(_code: CodeType, _offset: int, called: object, _first: object) -> Any:
             __tracebackhide__ = True
-            frame = getframe(1)
             try:
+                if type(called) is FunctionType and find(key(called.__code__)) is not None:
+                    return None  # it has a call of its own; the most frequent case
+                frame = getframe(1)
                 if key(frame) not in active:
                     return None
                 name = name_of(called)
