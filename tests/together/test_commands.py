@@ -144,6 +144,7 @@ def test_an_interpreter_that_is_not_there_is_named(shell: Shell) -> None:
     assert "no-such-python can't be started" in done.stderr
 
 
+@pytest.mark.full
 def test_what_is_known_when_the_time_is_over_is_an_answer(shell: Shell) -> None:
     done = shell.trace("hangs", "--timeout", "1")
     assert done.returncode == 0
@@ -162,6 +163,7 @@ def test_ctrl_c_ends_its_processes(shell: Shell) -> None:
     shell.check_clean()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_command_leaves_nothing_for_long(shell: Shell, number: int) -> None:
     process = shell.start("trace", "test_it.py::hangs", "--python", shell.python)
@@ -195,6 +197,7 @@ def on_terminal(shell: Shell, *arguments: str, **environment: str) -> str:
     return printed.decode()
 
 
+@pytest.mark.full
 def test_a_terminal_gets_progress_and_red_failures(shell: Shell) -> None:
     command = ("trace", "test_it.py::{}", "--python", shell.python)
     failing = [each.format("raises") for each in command]

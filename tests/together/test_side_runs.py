@@ -244,6 +244,7 @@ def test_a_cancelled_request_ends_its_processes(bench: Bench) -> None:
     assert bench.trace("good")["outcome"] == "passed"
 
 
+@pytest.mark.full
 def test_several_work_at_once_and_the_others_wait(bench: Bench) -> None:
     """As many processes as cores."""
     cores = len(os.sched_getaffinity(0))
@@ -266,6 +267,7 @@ def test_several_work_at_once_and_the_others_wait(bench: Bench) -> None:
     assert {each.result(DEADLINE_S)["calls"] for each in asked} == {3}
 
 
+@pytest.mark.full
 def test_a_question_that_waits_can_be_stopped(bench: Bench) -> None:
     cores = len(os.sched_getaffinity(0))
     for _ in range(cores):
@@ -278,6 +280,7 @@ def test_a_question_that_waits_can_be_stopped(bench: Bench) -> None:
         asked.result(DEADLINE_S)
 
 
+@pytest.mark.full
 def test_progress_names_the_test_and_the_seconds(bench: Bench) -> None:
     before = len(bench.agent.progress)
     bench.trace("hangs", timeout_s=2)
@@ -331,6 +334,7 @@ def test_sources_need_no_process(bench: Bench) -> None:
     assert bench.agent.refused("test_source", function="gone")["error"] == "function_not_found"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_the_server_ends_questions(tmp_path: Path, number: int) -> None:
     """After SIGKILL the reaper does."""
