@@ -35,7 +35,6 @@ _FARTHEST: Final = 500
 _MOST_LIBRARIES: Final = 50
 """Functions of libraries that are counted for one call."""
 
-
 _ASYNC_GENERATOR: Final = 0x200
 
 _ENDS_OF_PROCESSES: Final = frozenset(
@@ -46,14 +45,6 @@ _ENDS_OF_PROCESSES: Final = frozenset(
     }
 )
 """Functions after which there may be no process."""
-
-
-def handed_out(frame: FrameType, value: object) -> object:
-    """The item that a frame yields; an async generator yields it in a wrapper made in C."""
-    if frame.f_code.co_flags & _ASYNC_GENERATOR:
-        held = get_referents(value)
-        return held[0] if len(held) == 1 else value
-    return value
 
 
 class Arming(Protocol):
@@ -110,6 +101,7 @@ class CallRecorder:
         self._numbers = count(1)
         self._matches = count(1)
         self._codes = count(1)
+        self._threads: dict[str, str] = {}
         self._tree = request.tree
         self._wants_call = bool(request.call or request.when)
         self._main = main_ident()
@@ -138,7 +130,8 @@ class CallRecorder:
         if not self._tree and not is_chosen and not self._is_near(facts, frame):
             return
         if self._recorded >= self._most and not is_chosen:
-            self._fill()
+            if not self.is_full:
+                self._fill()
             return
         self._recorded += 1
         number = next(self._numbers)
@@ -202,7 +195,7 @@ class CallRecorder:
         if how_it_yields(frame.f_code, value) is Left.AWAIT:
             row = f'["wait",{call.number}]'
         else:
-            row = f'["yield",{call.number},{self._values.show(handed_out(frame, value))}]'
+            row = f'["yield",{call.number},{self._values.show(_handed_out(frame, value))}]'
         self._put(row, is_chosen=is_chosen)
 
     def resumed(self, frame: FrameType, error: BaseException | None) -> None:
@@ -409,7 +402,10 @@ class CallRecorder:
     def _thread(self) -> str:
         """The name of this thread, as the inside of a JSON text."""
         name = thread_names().get(get_ident(), "another thread")
-        return plain(self._lens.text(name, 100))[1:-1]
+        text = self._threads.get(name)
+        if text is None:
+            text = self._threads[name] = plain(self._lens.text(name, 100))[1:-1]
+        return text
 
     def _error(self, error: BaseException | None) -> str:
         if error is None:
@@ -421,3 +417,11 @@ class CallRecorder:
     def _fill(self) -> None:
         self.is_full = True
         self.reach("calls", f"after {self._most:,} calls no further ones were recorded")
+
+
+def _handed_out(frame: FrameType, value: object) -> object:
+    """The item that a frame yields; an async generator yields it in a wrapper made in C."""
+    if frame.f_code.co_flags & _ASYNC_GENERATOR:
+        held = get_referents(value)
+        return held[0] if len(held) == 1 else value
+    return value
