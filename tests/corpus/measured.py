@@ -21,6 +21,7 @@ from typing import Any, Final
 from pytest_cideldill.redaction.redactor import Redactor
 from tests.corpus.cases import BEYOND, HEX, MARK, Harmless, Planted
 from tests.corpus.project import FORMS, PLAIN, PLAIN_FORMS, SECRETS, Project, write
+from tests.together.driver import locals_of
 from tests.together.frontend import FrontEnd, front_end
 from tests.together.records import QUIET, recorded
 
@@ -231,10 +232,10 @@ def _asked(end: FrontEnd, stop: dict[str, Any], number: int) -> list[dict[str, A
     """What the console of a pause shows of its variables; of some, what the other tools do."""
     pause = {"pause_id": stop["pause_id"]}
     reported = []
-    if stop["locals"]:
+    if names := list(locals_of(stop)):
         reported.append(end.call("breakpoint_repl_eval", expression="locals()", **pause))
         if number % 4 == 0:
-            reported.append(end.call("variables_get", names=[*stop["locals"]], **pause))
+            reported.append(end.call("variables_get", names=names, **pause))
     if number % 10 == 0:
         reported.append(end.call("exception_get_context", max_chars=_ROOM, **pause))
     return reported

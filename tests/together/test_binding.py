@@ -48,7 +48,7 @@ def test_functions_of_every_kind_pause_although_imported_by_name_before(shapes: 
         assert (stop["phase"], stop["reason"]) == ("before", "breakpoint")
         assert data["call_site"]["file"] == "test_it.py"
         name = data["qualified_name"].removeprefix("geo.shapes.")
-        seen.append((name, data["pretty_args"][-1], data["pretty_kwargs"]))
+        seen.append((name, data["pretty_args"][-1], data.get("pretty_kwargs", {})))
         reply = shapes.go_on(stop)
     face = seen.pop(4)
     assert face[0] == "Box.face"

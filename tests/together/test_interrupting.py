@@ -134,7 +134,7 @@ def test_other_threads_and_signals_that_others_handle(bench: Bench) -> None:
     assert reply["status"] == "paused"
     assert "has set SIGURG itself" in reply["message"]
     main = reply["stops"][0]
-    assert (main["thread"]["name"], main["location"]["line"]) == ("MainThread", 15)
+    assert ("thread" in main, main["location"]["line"]) == (False, 15)  # the main one
     refused = agent.refused("debug_pause", thread_id=1)
     assert refused["error"] == "thread_not_found"
     bench.eval(main, "globals()['go'] = True")

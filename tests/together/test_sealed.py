@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.together.driver import DEADLINE_S, only_stop
+from tests.together.driver import DEADLINE_S, exception_of, only_stop
 from tests.together.frontend import clean_environment
 from tests.together.installed import on_path
 from tests.together.records import recorded
@@ -199,7 +199,7 @@ def test_a_file_named_as_any_module_of_python_never_becomes_ours(tmp_path: Path)
         stop = bench.stop_of(text)
         assert bench.eval(stop, "[x, 1 + 1]") == "[1, 2]"
         failed = only_stop(bench.go_on(stop))
-        assert failed["exception"]["type"] == "AssertionError"
+        assert exception_of(failed)["type"] == "AssertionError"
         bench.go_on(failed)
         calls = ("--cideldill-record-calls=test_it.f", "--cideldill-trace=test_it.py:5={x}")
         for watched in ((), calls):
