@@ -272,7 +272,7 @@ OTHERS = """
 
 @full
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("workers", [0, 2, pytest.param(4, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("workers", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 4))])
 def test_children_of_every_make_run_as_in_a_plain_run(bench: Bench, workers: int) -> None:
     """multiprocessing, subprocesses and pytest inside of pytest; with failures pausing."""
     arm(bench)

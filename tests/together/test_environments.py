@@ -214,6 +214,9 @@ SETTINGS = {
     ),
 }
 
+SECOND = ("PYTHONWARNINGS", "tracemalloc, ASCII", "safe path, importlib")
+"""Settings of a kind of which another one is in the full tier."""
+
 CALLS = 12
 """Of the watched function by the tests themselves: their subprocesses are not debugged."""
 
@@ -330,7 +333,13 @@ def test_a_recorded_run_is_as_a_plain_one_with_every_warning_an_error(tmp_path: 
 
 @pytest.mark.full
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(each, id=name, marks=pytest.mark.soak if name in SECOND else ())
+        for name, each in SETTINGS.items()
+    ],
+)
 def test_a_setting_changes_nothing_between_us_and_a_plain_run(
     setting: Setting, tmp_path: Path
 ) -> None:

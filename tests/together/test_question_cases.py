@@ -66,7 +66,7 @@ def command(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", COMMAND, *words, "--json", "--", "-p", "no:cacheprovider"],
         cwd=root,
-        env=clean_environment(PYTHONDONTWRITEBYTECODE="1", **SECRET),
+        env=clean_environment(**SECRET),
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -43,8 +43,7 @@ def test_nearly_all_secrets_are_hidden_and_hardly_anything_else(tmp_path: Path) 
     assert is_good, measured.report()
 
 
-@pytest.mark.full
-@pytest.mark.timeout(120)
+@pytest.mark.soak
 def test_each_secret_is_reported_where_nothing_is_hidden(tmp_path: Path) -> None:
     """So that a secret counts as hidden only if it was hidden."""
     measured = measure(tmp_path, "--cideldill-no-redact", parts=["recorded"])
