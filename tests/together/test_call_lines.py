@@ -346,7 +346,7 @@ def test_a_function_that_is_not_called_leaves_the_names_that_were(
     make_project: MakeProject,
 ) -> None:
     project = make_project(test_c=CHOSEN)
-    recorded = record(project, "test_c.py::test_work", function="wrok", call=1)
+    recorded = record(project, "test_c.py::test_work", function="works", call=1)
     assert "test_c.work" in recorded.of("unmatched")[0][1]
 
 
