@@ -328,6 +328,32 @@ def test_lines_that_are_missing_are_named_and_rounds_after_them_counted_from_the
     assert any(line.startswith("round last:") for line in found)
 
 
+def test_where_lines_are_missing_no_line_is_marked_as_one_that_did_not_run(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "def run():\n    for n in range(9):\n        if n == 5:\n            n = 0\n    return n\n",
+        encoding="utf-8",
+    )
+    rows = Rows(str(tmp_path))
+    rows.test()
+    call = rows.begin(rows.code("run", "shop", 1, 5, file="shop.py"))
+    rows.add("focus", call, 1)
+    for line in (2, 3, 2, 3):
+        rows.add("line", line)
+    rows.add("reached", "lines", "12 are missing here")
+    for line in (2, 5):
+        rows.add("line", line)
+    rows.add("return", call, "8")
+    rows.end()
+    recorded = rows.read(tmp_path)
+    files = SourceFiles(recorded.rootdir)
+    for max_chars in (400, 4_000):
+        text = call_answer(
+            recorded, recorded.tests[NODEID], files, function="run", max_chars=max_chars
+        ).text
+        assert not [line for line in text.splitlines() if line.startswith("-")]
+        assert "not run" not in text
+
+
 def test_without_the_source_the_numbers_of_lines_are_shown(tmp_path: Path) -> None:
     rows = Rows(str(tmp_path))
     rows.test()

@@ -205,7 +205,10 @@ def _mark(_before: Item | None, missing: Sequence[Item]) -> tuple[str, str]:
 
 
 def _ran(focus: Focus, listing: Listing) -> set[int]:
-    """First lines of the statements that ran."""
+    """First lines of the statements that ran, or may have: where lines are missing, all of them."""
+    events = (event for line in focus.lines for event in line.events or ())
+    if any(event[0] == "gap" for event in events):
+        return set(listing.runnable())
     return {listing.start(line.number) for line in focus.lines}
 
 
