@@ -99,8 +99,10 @@ class Bench:
         """End what runs, take breakpoints out and delete the files: nothing reaches the next."""
         if self.agent.call("debug_state")["state"] not in OVER:
             self.agent.call("test_stop", mode="kill")
-        for known in self.agent.call("breakpoint_list", max_chars=100_000)["breakpoints"]:
-            self.agent.call("breakpoint_remove", id=known["id"])
+        # A test may have left more than one list has room for.
+        while page := self.agent.call("breakpoint_list", max_chars=100_000)["breakpoints"]:
+            for known in page:
+                self.agent.call("breakpoint_remove", id=known["id"])
         self.agent.call("breakpoint_set_default_behavior", behavior="stop")
         for path in sorted(self.root.rglob("*"), reverse=True):
             if path.is_dir():
