@@ -11,6 +11,7 @@ from pytest_cideldill.interpreter.frame_locals import has_no_snapshot_yet
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol.trace_rows import Row
 from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.sourcecode.codes import walk
 from pytest_cideldill.sourcecode.names import FunctionName
 
 _THROUGH: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"})
@@ -87,11 +88,9 @@ class CodeFacts:
     def row(self, project: Project) -> Row:
         """The row `code`."""
         code = self.code
-        last = max((line for *_, line in code.co_lines() if line), default=code.co_firstlineno)
-        for constant in code.co_consts:  # nested functions belong to it
-            if type(constant) is CodeType:
-                inner = (line for *_, line in constant.co_lines() if line)
-                last = max(last, max(inner, default=last))
+        # Nested functions belong to it.
+        lines = (line for each, _, _ in walk(code) for *_, line in each.co_lines() if line)
+        last = max(lines, default=code.co_firstlineno)
         file = project.relative(code.co_filename)
         first = code.co_firstlineno
         return ["code", self.number, self.module, code.co_qualname, file, first, last, self.kind]

@@ -18,7 +18,7 @@ class Libraries:
     """Names callables.
 
     Args:
-        project: Tells user code.
+        project: Knows user code.
     """
 
     def __init__(self, project: Project) -> None:

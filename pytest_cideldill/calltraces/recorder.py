@@ -135,26 +135,25 @@ class CallRecorder:
             return
         self._recorded += 1
         number = next(self._numbers)
-        if not facts.number:
-            self._number(facts)
+        code = facts.number or self._number(facts)
         back = frame.f_back
         parent = self.active.get(id(back))
-        via = ""
+        caller, via = None, ""
         if parent is not None and parent.facts.code is back.f_code:  # type: ignore[union-attr]
             place = back.f_lasti  # type: ignore[union-attr]
             lines = parent.facts.lines
             line = lines[place] if place in lines else parent.facts.line_at(back)  # type: ignore[arg-type]
             above = parent.number
         else:
-            parent, line, via = self._origin(frame)
+            parent, caller, line, via = self._origin(frame)
             above = 0 if parent is None else parent.number
         thread = "" if get_ident() == self._main else self._thread()
         self._add(
-            f'["call",{number},{above},{facts.number},{line},"{thread}",['
+            f'["call",{number},{above},{code},{line},"{thread}",['
             f'{self._arguments(facts, frame) if facts.names else ""}],"{via}"]'
         )
-        if not above and not self._tree:
-            self._name_caller(number, frame)
+        if caller is not None and not self._tree:
+            self._add(f'["caller",{number},{self._number(caller)},{line}]')
         self.active[id(frame)] = call = ActiveCall(number, facts)
         if is_chosen:
             self._choose(call, frame)
@@ -243,9 +242,7 @@ class CallRecorder:
     def end_test(self) -> None:
         """A test is over: leave what was counted in it; the next one has its own chosen call."""
         for facts, counts in self._counts.values():
-            if not facts.number:
-                self._number(facts)
-            self._rows.add(["lines", facts.number, sorted(counts.items())])
+            self._rows.add(["lines", self._number(facts), sorted(counts.items())])
         self._counts.clear()
         if self._request.function is not None:
             self._rows.add(["matches", self.matched])
@@ -340,47 +337,35 @@ class CallRecorder:
         if self.source is not None and not self.counts_lines:
             self.source.watch_lines(call.facts.code, wanted=False)
 
-    def _origin(self, frame: FrameType) -> tuple[ActiveCall | None, int, str]:
-        """The call that a frame was called from, the line there, and the libraries in between.
+    def _origin(self, frame: FrameType) -> tuple[ActiveCall | None, CodeFacts | None, int, str]:
+        """Where a frame was called from: the call, or the code if that call has no row; the line.
 
-        The latter as the inside of a JSON text.
+        The last part are the libraries in between, as the inside of a JSON text.
         """
         back = frame.f_back
         through: dict[str, None] = {}
-        known, table = self._table.known, self._table
+        table = self._table
         for _ in range(_FARTHEST):
             if back is None:
                 break
             if (call := self._of(back)) is not None:
                 via = plain(", ".join(reversed(through)))[1:-1] if through else ""
-                return call, call.facts.line_at(back), via
-            key = id(back.f_code)
-            facts = known[key] if key in known else table.meet(back)
+                return call, None, call.facts.line_at(back), via
+            facts = table.meet(back)
             if facts is not None:
-                return None, facts.line_at(back), ""
-            if key not in table.through:
+                return None, facts, facts.line_at(back), ""
+            if id(back.f_code) not in table.through:
                 module = back.f_globals.get("__name__")
                 through[module.partition(".")[0] if type(module) is str else "?"] = None
             back = back.f_back
-        return None, 0, ""
+        return None, None, 0, ""
 
-    def _name_caller(self, number: int, frame: FrameType) -> None:
-        """Which function called, where that is not recorded itself."""
-        back = frame.f_back
-        for _ in range(_FARTHEST):
-            if back is None:
-                return
-            facts = self._table.meet(back)
-            if facts is not None:
-                if not facts.number:
-                    self._number(facts)
-                self._rows.add(["caller", number, facts.number, facts.line_at(back)])
-                return
-            back = back.f_back
-
-    def _number(self, facts: CodeFacts) -> None:
-        facts.number = next(self._codes)
-        self._rows.add(facts.row(self._lens.project))
+    def _number(self, facts: CodeFacts) -> int:
+        """The number of a code object in the rows."""
+        if not facts.number:
+            facts.number = next(self._codes)
+            self._rows.add(facts.row(self._lens.project))
+        return facts.number
 
     def _arguments(self, facts: CodeFacts, frame: FrameType) -> str:
         """The items of the list `args`, as JSON."""

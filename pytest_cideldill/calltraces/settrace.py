@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Callable
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
 from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
@@ -24,25 +24,17 @@ _LOST: Final = (
 )
 
 
-class TracingFeed:
-    """Owns the trace functions while tests are recorded; arguments as of `sysmon.MonitoringFeed`.
+class TracingFeed(Feed):
+    """Owns the trace functions while tests are recorded.
 
     Raises:
         SourceUnavailable: Another tool traces.
     """
 
     def __init__(
-        self,
-        recorder: CallRecorder,
-        table: CodeTable,
-        libraries: Libraries,
-        fail: Callable[[BaseException], bool],
+        self, recorder: CallRecorder, table: CodeTable, libraries: Libraries, fail: Fail
     ) -> None:
-        self._recorder = recorder
-        self._table = table
-        self._libraries = libraries
-        self._fail = fail
-        self._lined: dict[int, CodeType] = {}
+        super().__init__(recorder, table, libraries, fail)
         self._shapes: dict[int, Shape] = {}
         self._raised: dict[int, Raised] = {}
         self._on_frame = self._event
@@ -51,11 +43,9 @@ class TracingFeed:
         self._installer.check()
 
     def start(self) -> None:
-        """Record from now on."""
         self._installer.install()
 
     def stop(self) -> None:
-        """Record nothing until the next start."""
         if self._installer.is_installed and sys.gettrace() is None:
             self._say_lost(_LOST)
         self._installer.remove()
@@ -65,16 +55,6 @@ class TracingFeed:
         if not self._said_lost:
             self._said_lost = True
             self._recorder.reach("events", message)
-
-    def close(self) -> None:
-        """As `stop`, for good."""
-        self.stop()
-
-    def watch_lines(self, code: CodeType, *, wanted: bool) -> None:
-        if wanted:
-            self._lined[id(code)] = code
-        else:
-            self._lined.pop(id(code), None)
 
     # --- trace functions --------------------------------------------------------------------
 

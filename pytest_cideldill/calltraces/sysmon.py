@@ -9,6 +9,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
 from pytest_cideldill.tracing.interface import SourceUnavailable
@@ -28,42 +29,30 @@ _DISABLE: Final = _monitoring.DISABLE
 _UNKNOWN: Final = object()
 
 
-class MonitoringFeed:
+class MonitoringFeed(Feed):
     """Owns a tool id while tests are recorded.
 
-    Args:
-        recorder: Gets the events.
-        table: Knows the user's code.
-        libraries: Name functions of libraries.
-        fail: Called once with an error of ours; nothing is recorded afterwards.
+    Raises:
+        SourceUnavailable: No id is free.
     """
 
     def __init__(
-        self,
-        recorder: CallRecorder,
-        table: CodeTable,
-        libraries: Libraries,
-        fail: Callable[[BaseException], bool],
+        self, recorder: CallRecorder, table: CodeTable, libraries: Libraries, fail: Fail
     ) -> None:
-        self._recorder = recorder
-        self._table = table
-        self._fail = fail
+        super().__init__(recorder, table, libraries, fail)
         self._armed: dict[int, CodeType] = {}
-        self._lined: dict[int, CodeType] = {}
         self._is_on = False
         self._tool = claim_one()
-        self._callbacks = self._beginnings() | self._endings() | self._inside(libraries)
+        self._callbacks = self._beginnings() | self._endings() | self._inside()
         self._register()
         lend(self)
 
     def start(self) -> None:
-        """Record from now on."""
         self._is_on = True
         self._set()
         _monitoring.restart_events()
 
     def stop(self) -> None:
-        """Record nothing until the next start."""
         self._is_on = False
         self._set()
 
@@ -76,10 +65,7 @@ class MonitoringFeed:
             self._drop(tool)
 
     def watch_lines(self, code: CodeType, *, wanted: bool) -> None:
-        if wanted:
-            self._lined[id(code)] = code
-        else:
-            self._lined.pop(id(code), None)
+        super().watch_lines(code, wanted=wanted)
         self._arm(code)
         self._set()
 
@@ -131,7 +117,9 @@ class MonitoringFeed:
             with suppress(ValueError, SystemError):  # freed meanwhile; code that C has made
                 _monitoring.set_local_events(self._tool, code, events)
 
-    # --- callbacks: closures, as attributes would be looked up at every event -------------------
+    # --- callbacks --------------------------------------------------------------------------
+    # Closures, as attributes would be looked up at every event; and each has its own border, as one
+    # around all of them would be one more call.
 
     def _beginnings(self) -> dict[int, Callable[..., Any]]:
         """Of frames that begin or go on."""
@@ -227,9 +215,9 @@ class MonitoringFeed:
             _EVENTS.PY_UNWIND: on_unwind,
         }
 
-    def _inside(self, libraries: Libraries) -> dict[int, Callable[..., Any]]:
+    def _inside(self) -> dict[int, Callable[..., Any]]:
         """Of lines, exceptions and calls."""
-        recorder, fail, name_of = self._recorder, self._fail, libraries.name
+        recorder, fail, name_of = self._recorder, self._fail, self._libraries.name
         find = self._table.known.get
         active, counts, getframe, key = recorder.active, recorder.counts_lines, sys._getframe, id
 

@@ -22,7 +22,7 @@ def reason(name: FunctionName, project: Project) -> str:
 
     Args:
         name: As asked for.
-        project: Tells user code.
+        project: Knows user code.
     """
     found = _value(name)
     if found is None:
@@ -46,7 +46,7 @@ def reason(name: FunctionName, project: Project) -> str:
             f"{name.text} is a class without an __init__ in the project's source: name one of its "
             "methods"
         )
-    if callable(value) and type(value).__module__ == "builtins":
+    if callable(value) and layout.module_of(type(value)) == "builtins":
         return (
             f"{name.text} is made in C, so it has no lines and no arguments to read: name the "
             "function of yours that calls it"

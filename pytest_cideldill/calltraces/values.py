@@ -33,7 +33,7 @@ class Values:
     def __init__(self, lens: Lens, budget_s: float = BUDGET_S) -> None:
         self.lens = lens
         self._strings: dict[str, str] = {}
-        self._edition = -1
+        self._learned = -1
         self._left = budget_s
         self._clock = ticking()
 
@@ -63,9 +63,9 @@ class Values:
         return self._shown(value, name)
 
     def renew(self) -> None:
-        """There may be other secrets from now on."""
-        if self._edition != self.lens.redactor.edition:
-            self._edition = self.lens.redactor.edition
+        """Forget the texts of strings, if there are other secrets by now."""
+        if self._learned != self.lens.redactor.learned:
+            self._learned = self.lens.redactor.learned
             self._strings.clear()
 
     def _shown(self, value: object, name: str) -> str:
@@ -74,6 +74,7 @@ class Values:
         begun = self._clock()
         text = plain(self.lens.show(value, name))
         self._left -= self._clock() - begun
+        self.renew()  # a value may have been a secret, which known strings hold
         if type(value) is str and len(value) <= _LONGEST and not self.lens.is_sensitive(name):
             if len(self._strings) >= _MOST_STRINGS:
                 self._strings.clear()

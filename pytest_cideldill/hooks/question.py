@@ -11,14 +11,14 @@ import os
 import platform
 import secrets
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any, Final
 
 import pytest
 
 from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.feed import Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
 from pytest_cideldill.calltraces.row_file import RowFile
@@ -28,7 +28,7 @@ from pytest_cideldill.config.settings import read as read_settings
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.hooks.assertions import rewriting
 from pytest_cideldill.hooks.failure_places import place_in_report
-from pytest_cideldill.hooks.guest import clean_up, guest
+from pytest_cideldill.hooks.guest import clean_up, guest, say
 from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.interactive_options import Unattended
 from pytest_cideldill.hooks.reports import subtest_of
@@ -123,7 +123,7 @@ class QuestionPlugin:
     """
 
     def __init__(self, config: pytest.Config, request: TraceRequest, rows: RowFile) -> None:
-        self._config, self._request, self._rows = config, request, rows
+        self._request, self._rows = request, rows
         settings = read_settings(config)
         key = request.key or secrets.token_hex(32)
         configure = Configure("never", 1.0, tag_key=key, no_redact=request.no_redact)
@@ -134,7 +134,6 @@ class QuestionPlugin:
         self.wanted = Wanted(request.nodeids, host)
         self.redaction = Redaction(config, host, redactor, settings)
         self._redactor = redactor
-        self._test = ""
         self._is_over = False
         self._watch = _Watch(request, rows, self.lens)
 
@@ -168,7 +167,7 @@ class QuestionPlugin:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
             text = self.lens.text(report.longreprtext, 2_000)
-            self._rows.add(["uncollected", report.nodeid, text])
+            self._rows.add(["uncollected", self.lens.nodeids.shown(report.nodeid), text])
 
     # --- a test -----------------------------------------------------------------------------
 
@@ -184,23 +183,17 @@ class QuestionPlugin:
     @pytest.hookimpl(wrapper=True, trylast=True)
     @guest
     def pytest_runtest_setup(self) -> Iterator[None]:
-        self._begin("setup")
-        yield
-        self._watch.pause()
+        yield from self._phase("setup")
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     @guest
     def pytest_runtest_call(self) -> Iterator[None]:
-        self._begin("call")
-        yield
-        self._watch.pause()
+        yield from self._phase("call")
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     @guest
     def pytest_runtest_teardown(self) -> Iterator[None]:
-        self._begin("teardown")
-        yield
-        self._watch.pause()
+        yield from self._phase("teardown")
 
     @pytest.hookimpl(trylast=True)
     @guest
@@ -221,10 +214,12 @@ class QuestionPlugin:
         self._rows.add(["outcome", report.when, outcome, text, file, line])
         self._rows.flush()
 
-    def _begin(self, phase: str) -> None:
+    def _phase(self, name: str) -> Iterator[None]:
         self._redactor.look_again()
-        self._rows.add(["phase", phase])
+        self._rows.add(["phase", name])
         self._watch.go_on()
+        yield
+        self._watch.pause()
 
     def close(self) -> None:
         """pytest is over."""
@@ -233,6 +228,8 @@ class QuestionPlugin:
             self._watch.close()
             self._rows.add(["end"])
             self._rows.close()
+            if self._rows.failure is not None:  # the file can't say so
+                say(f"pytest-cideldill: not all was recorded: {self._rows.failure}")
 
 
 def first_line(report: pytest.TestReport) -> str:
@@ -316,11 +313,11 @@ class _Watch:
         self._table = CodeTable(lens, name)
         self._recorder = recorder = CallRecorder(request, rows, self._table, self._values)
         self._failed = False
-        self._feed: Any = None
+        self._feed: Feed | None = None
         if self._wants:
             self._feed = _feed()(recorder, self._table, Libraries(lens.project), self._fail)
             recorder.source = self._feed
-            at_fork(after_in_child=partial(_forget, self._feed))
+            at_fork(after_in_child=self._feed.stop)
 
     def go_on(self) -> None:
         """A phase of a test begins."""
@@ -358,12 +355,12 @@ class _Watch:
             return True
         if not isinstance(error, RecursionError) and not self._failed:
             self._failed = True
-            self._feed.stop()
+            self.pause()
             self._rows.add(["reached", "failure", f"pytest-cideldill failed: {text_of(error)}"])
         return False
 
 
-def _feed() -> Callable[..., Any]:
+def _feed() -> type[Feed]:
     """The class that feeds a recorder on this Python version."""
     if sys.version_info >= (3, 12):
         from pytest_cideldill.calltraces.sysmon import MonitoringFeed
@@ -372,8 +369,3 @@ def _feed() -> Callable[..., Any]:
     from pytest_cideldill.calltraces.settrace import TracingFeed
 
     return TracingFeed
-
-
-def _forget(feed: Any) -> None:
-    """In a forked child of a test: nothing is recorded."""
-    feed.stop()

@@ -266,7 +266,12 @@ def test_secrets_and_hostile_objects(make_project: MakeProject) -> None:
             def __hash__(self): raise SystemExit("hash")
             def __getattribute__(self, name): raise SystemExit(name)
         def login(user, password, thing): return {"api_key": "zq81-attribute-7751"}
-        def test_login(): login("jo", "correct-h0rse-battery", Hostile())
+        def note(text): pass
+        def test_login():
+            login("jo", "correct-h0rse-battery", Hostile())
+            note("late-r-secret-5512")  # not known to be one
+            login("jo", "late-r-secret-5512", None)
+            note("late-r-secret-5512")
     """
     project = make_project(test_s=source)
     recorded = record(project, "test_s.py::test_login", tree=True)
@@ -275,6 +280,11 @@ def test_secrets_and_hostile_objects(make_project: MakeProject) -> None:
     assert "h0rse" not in text
     assert "zq81" not in text
     assert "<redacted:password#" in text
+    notes = [
+        dict(row[6])["text"] for row in recorded.of("call") if recorded.names[row[1]] == "note"
+    ]
+    assert notes[0] == "'late-r-secret-5512'"
+    assert "<redacted:password#" in notes[1]
 
 
 DEEP = """
