@@ -13,7 +13,7 @@ from typing import Any, Final
 from pytest_cideldill.frames.causes import all_notes_of, inner_exceptions, notes_of
 from pytest_cideldill.frames.frames import describe_frame
 from pytest_cideldill.frames.operands import names_in, statement_at
-from pytest_cideldill.interpreter.clock import monotonic
+from pytest_cideldill.interpreter.clock import Deadline
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.rendering.display import Lens
@@ -90,7 +90,7 @@ def autopsy(failure: ExaminedFailure, lens: Lens, extent: FailureExtent) -> dict
         lens: Shows values, decides what is user code.
     """
     places, assertion = failure.places, failure.assertion
-    deadline = monotonic() + lens.limits.capture_ms / 1000
+    deadline = Deadline(lens.limits.capture_ms / 1000)
     frames: list[dict[str, Any]] = []
     left = extent.variables
     for index, (frame, line) in enumerate(places[: extent.frames or lens.limits.max_frames]):
@@ -116,7 +116,7 @@ def autopsy(failure: ExaminedFailure, lens: Lens, extent: FailureExtent) -> dict
 
 
 def _frame(
-    frame: FrameType, line: int, index: int, lens: Lens, deadline: float, *, is_first: bool
+    frame: FrameType, line: int, index: int, lens: Lens, deadline: Deadline, *, is_first: bool
 ) -> dict[str, Any]:
     """With variables; of the first one what matters most is opened."""
     code = frame.f_code
@@ -132,7 +132,11 @@ def _frame(
 
 
 def _open(
-    frame: FrameType, first: Sequence[str], described: dict[str, Any], lens: Lens, deadline: float
+    frame: FrameType,
+    first: Sequence[str],
+    described: dict[str, Any],
+    lens: Lens,
+    deadline: Deadline,
 ) -> None:
     """Open the variables that the failing line uses, then the arguments."""
     arguments = described["arguments"]
@@ -140,7 +144,7 @@ def _open(
     wanted = dict.fromkeys([*first, *(each["name"] for each in arguments)])
     held, left = read_locals(frame), MOST_OPENED
     for name in wanted:
-        if name in shown and left and monotonic() < deadline:
+        if name in shown and left and not deadline.is_over():
             parts = opened(held[name], shown[name]["value"], lens)
             shown[name] |= parts
             left -= bool(parts)

@@ -10,7 +10,7 @@ from itertools import islice
 from types import CodeType, FrameType, MappingProxyType, TracebackType
 from typing import Any
 
-from pytest_cideldill.interpreter.clock import monotonic
+from pytest_cideldill.interpreter.clock import Deadline
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.project import Project
@@ -177,7 +177,7 @@ def describe_frame(
     lens: Lens,
     *,
     with_locals: bool,
-    deadline: float | None = None,
+    deadline: Deadline | None = None,
     first: Sequence[str] = (),
 ) -> dict[str, Any]:
     """One entry of `frames` in a reply; `variables` and `arguments` only `with_locals`.
@@ -207,7 +207,7 @@ def describe_frame(
 
 
 def locals_of(
-    frame: FrameType, lens: Lens, deadline: float | None = None, first: Sequence[str] = ()
+    frame: FrameType, lens: Lens, deadline: Deadline | None = None, first: Sequence[str] = ()
 ) -> list[dict[str, str]]:
     """`[{name, type, value}]` of a frame's locals, in the order of their definition.
 
@@ -216,16 +216,16 @@ def locals_of(
     Args:
         frame: Of a function; the globals of a module are left out.
         lens: Shows the values, and knows how many there may be.
-        deadline: Of `clock.monotonic`, behind which values are left out; default: in `capture_ms`.
+        deadline: Behind it values are left out; default: in `capture_ms`.
         first: Names that come before the others, if they are locals.
     """
     if deadline is None:
-        deadline = monotonic() + lens.limits.capture_ms / 1000
+        deadline = Deadline(lens.limits.capture_ms / 1000)
     shown: list[dict[str, str]] = []
     held = dict(_named_locals(frame))
     ordered = {name: held[name] for name in first if name in held} | held
     for name, value in islice(ordered.items(), lens.limits.max_locals):
-        text = lens.show(value, name) if monotonic() <= deadline else NOT_SHOWN
+        text = NOT_SHOWN if deadline.is_over() else lens.show(value, name)
         shown.append({"name": name, "type": type_name(value), "value": text})
     return shown
 
@@ -265,12 +265,12 @@ def notice_secrets(frame: FrameType, lens: Lens, more: Mapping[str, object] = _N
 
 def notice_secrets_behind(error: BaseException, lens: Lens) -> None:
     """The same for the user frames of an exception and of those behind it."""
-    deadline = monotonic() + _NOTICE_S
+    deadline = Deadline(_NOTICE_S)
     waiting, seen = [error], {id(error)}
     while waiting:
         error = waiting.pop()
         place = _traceback_of(error)
-        while place is not None and monotonic() < deadline:
+        while place is not None and not deadline.is_over():
             if lens.project.has(place.tb_frame):
                 notice_secrets(place.tb_frame, lens)
                 lens.source(place.tb_frame, place.tb_lineno)  # compared with a literal, say

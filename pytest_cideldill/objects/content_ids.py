@@ -29,7 +29,7 @@ from weakref import ref
 from pytest_cideldill.config.limits import DEFAULTS, Limits
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import Interruption
-from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.clock import Deadline
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.objects.object_log import Budget, ObjectLog, Recent, sealed
 from pytest_cideldill.objects.pickle_reader import plain_value, strings
@@ -182,9 +182,9 @@ class Objects:
             data = _dumps(value, PROTOCOL)
             if len(data) <= _LONGEST_KEY:
                 return data
-        deadline = clock.monotonic() + self._fast_ms / 1000
+        deadline = Deadline(self._fast_ms / 1000)
         try:
-            data, is_plain = fast(value, self._most, self._fast_ms)
+            data, is_plain = fast(value, self._most, deadline)
         except Exception:  # noqa: BLE001 - a border: whatever can't be pickled has a snapshot
             return self._taken(value, "", None, deadline)
         if is_plain and len(data) <= _LONGEST_KEY:
@@ -218,9 +218,9 @@ class Objects:
         return self._known.get(_key_of(data)) or self._by_pickle(description, data)
 
     def _taken(
-        self, value: object, name: str, data: bytes | None, deadline: float | None = None
+        self, value: object, name: str, data: bytes | None, deadline: Deadline | None = None
     ) -> Taken:
-        left = self._fast_ms if deadline is None else (deadline - clock.monotonic()) * 1000
+        left = self._fast_ms if deadline is None else deadline.seconds_left() * 1000
         description = self._described(value, name, max(left, _LEAST_MS))
         if self._budget.take(len(description) + len(data or b"")):
             return Taken(description, data, self._budget)

@@ -15,7 +15,7 @@ from hashlib import sha512
 from types import CodeType, GetSetDescriptorType
 from typing import Any, Final, NamedTuple
 
-from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.clock import Deadline
 from pytest_cideldill.interpreter.stack_room import MAIN, is_small, with_room
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.instances import Reduction, Unfit, is_of_pytest, reduction
@@ -82,11 +82,11 @@ class _Sink:
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.left = 0
-        self.deadline = 0.0
+        self.deadline = Deadline(0)
 
     def write(self, data: bytes) -> None:
         self.left -= len(data)
-        if self.left < 0 or (self.parts and clock.monotonic() > self.deadline):
+        if self.left < 0 or (self.parts and self.deadline.is_over()):
             raise Unfit
         self.parts.append(data)
 
@@ -94,14 +94,14 @@ class _Sink:
 class _Digest:
     """A file that keeps the first bytes and digests all."""
 
-    def __init__(self, max_bytes: int, deadline: float) -> None:
+    def __init__(self, max_bytes: int, deadline: Deadline) -> None:
         self.hash = sha512()
         self.parts: list[bytes] = []
         self._left = max_bytes
         self.deadline = deadline
 
     def write(self, data: bytes) -> int:
-        if clock.monotonic() > self.deadline:
+        if self.deadline.is_over():
             raise GivenUp
         data = bytes(data)
         self.hash.update(data)
@@ -124,7 +124,7 @@ class _Fast(pickle.Pickler):
 
     def reducer_override(self, x: Any) -> Reduction:
         self.is_plain = False
-        if clock.monotonic() > self.sink.deadline:
+        if self.sink.deadline.is_over():
             raise Unfit
         return reduction(x)
 
@@ -132,7 +132,7 @@ class _Fast(pickle.Pickler):
 _idle: list[_Fast] = []
 
 
-def fast(value: object, max_bytes: int, milliseconds: float = FAST_MS) -> tuple[bytes, bool]:
+def fast(value: object, max_bytes: int, deadline: Deadline) -> tuple[bytes, bool]:
     """The pickle of a value, and whether it holds nothing but built-in values.
 
     Runs no user code; the bytes are those of `dill.dumps(value, protocol=4)`.
@@ -142,7 +142,7 @@ def fast(value: object, max_bytes: int, milliseconds: float = FAST_MS) -> tuple[
         Exception: Of any other kind, for values that can't be pickled at all.
     """
     if get_ident() != MAIN and is_small():
-        return with_room(partial(fast, value, max_bytes, milliseconds))
+        return with_room(partial(fast, value, max_bytes, deadline))
     if id(type(value)) in _ATOMS:
         if is_larger(value, max_bytes):
             raise Unfit
@@ -154,7 +154,7 @@ def fast(value: object, max_bytes: int, milliseconds: float = FAST_MS) -> tuple[
     sink = pickler.sink
     assert type(sink) is _Sink
     sink.left = max_bytes
-    sink.deadline = clock.monotonic() + milliseconds / 1000
+    sink.deadline = deadline
     pickler.is_plain = True
     try:
         pickler.dump(value)
@@ -177,7 +177,7 @@ def fast_digest(value: object, max_bytes: int, milliseconds: float) -> Pickled:
     """
     if is_larger(value, max_bytes):
         raise GivenUp
-    file = _Digest(max_bytes, clock.monotonic() + milliseconds / 1000)
+    file = _Digest(max_bytes, Deadline(milliseconds / 1000))
     with_room(lambda: _Fast(file).dump(value))
     return Pickled(file.hash.hexdigest(), file.data(), frozenset())
 
@@ -204,7 +204,7 @@ def dilled(
         BaseException: Whatever dill and the classes raise; ImportError if dill is not there.
     """
     capped = _capped()  # may import dill, which counts for nobody
-    deadline = clock.monotonic() + milliseconds / 1000
+    deadline = Deadline(milliseconds / 1000)
     file = _Digest(max_bytes, deadline)
     pickler = capped(file, max_bytes, deadline, original_code)
     try:
@@ -235,7 +235,7 @@ def _capped() -> Any:
             self,
             file: _Digest,
             max_bytes: int,
-            deadline: float,
+            deadline: Deadline,
             original_code: Callable[[CodeType], CodeType],
         ) -> None:
             self._max_bytes = max_bytes
@@ -252,7 +252,7 @@ def _capped() -> Any:
             dill.Pickler.save(self, x, save_persistent_id)
 
         def _looked_at(self, x: Any) -> Any:
-            if clock.monotonic() > self._deadline:
+            if self._deadline.is_over():
                 raise GivenUp
             if type(x) is CodeType:
                 return self._original_code(x)

@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Any, Final
 from uuid import UUID
 
-from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.clock import Deadline
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.redaction.by_name import MAX_NAME
 from pytest_cideldill.redaction.harmless import (
@@ -117,7 +117,7 @@ class Renderer:
         self._redactor = redactor
         self._detail = detail
         self._left = detail.text
-        self._deadline = clock.monotonic() + detail.milliseconds / 1000
+        self._deadline = Deadline(detail.milliseconds / 1000)
         self._path: set[int] = set()
         self._layouts = layouts
         # The label of the sensitive name that the value or one around it has.
@@ -232,7 +232,7 @@ class Renderer:
         parts: list[str] = []
         # Copied in one step, as another thread may be changing the container.
         for item in tuple(islice(items, most)):
-            if self._left <= 0 or clock.monotonic() > self._deadline:
+            if self._left <= 0 or self._deadline.is_over():
                 break
             parts.append(draw(item))
             self._left -= 2  # the comma and the blank

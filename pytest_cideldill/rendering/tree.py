@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.config.limits import DEFAULTS, Limits
-from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.clock import Deadline
 from pytest_cideldill.protocol.object_paths import (
     Unreachable,
     attribute_key,
@@ -149,7 +149,7 @@ class _Describing:
         self._redactor = redactor
         self._nodes = MAX_NODES
         self._left = MAX_CHARACTERS
-        self._deadline = clock.monotonic() + milliseconds / 1000
+        self._deadline = Deadline(milliseconds / 1000)
         self._path: set[int] = set()
         self._layouts: dict[int, Layout] = {}
         self._detail = Detail(
@@ -254,7 +254,7 @@ class _Describing:
             (self.attributes(x), limits.max_attributes),
         ):
             for count, (key, name, value, shown_key) in enumerate(some_parts):
-                is_late = self._nodes <= 0 or self._left <= 0 or clock.monotonic() > self._deadline
+                is_late = self._nodes <= 0 or self._left <= 0 or self._deadline.is_over()
                 if depth <= 0 or count >= most or is_late:
                     return False
                 parts[key] = self.node(name, value, depth - 1, label)

@@ -25,15 +25,16 @@ import pytest
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
+from pytest_cideldill.interpreter import clock
 from pytest_cideldill.probes.linehits import LineProbe, Surroundings, Watcher
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import AddLine
 from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.rendering import one_line
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
 from tests.process.kept_rows import KeptRows
+from tests.process.machine import Machine
 
 At = Callable[..., str]
 
@@ -487,7 +488,7 @@ PIECES = ["%", "%s", "{{", "}}", "é", "\n", "{a}", "{b!r}", "{c:>4}", "{a, b}",
 def test_any_mixture_is_what_an_f_string_gives(
     reported: At, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_line, "clock", SimpleNamespace(monotonic=float))  # nothing is too slow
+    monkeypatch.setattr(clock, "time", Machine())  # nothing is too slow
     chooser = random.Random(5)
     a, b, c = 1.5, "b%{}", 7
     for _ in range(300):

@@ -11,7 +11,6 @@ import decimal
 import enum
 import gc
 import hashlib
-import itertools
 import pathlib
 import random
 import subprocess
@@ -33,6 +32,7 @@ from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted, Interruptor
 from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.clock import Deadline
 from pytest_cideldill.objects import content_ids
 from pytest_cideldill.objects.content_ids import Held, Identified, Objects
 from pytest_cideldill.objects.object_log import ObjectLog, StoredObject
@@ -40,6 +40,7 @@ from pytest_cideldill.objects.pickles import fast
 from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.instances import Unfit
+from tests.process.machine import Machine
 from tests.process.test_snapshot import Ran, hostile_values
 from tests.together import counted
 from tests.together.tiers import rest_in_full
@@ -248,7 +249,7 @@ def tree(rng: random.Random, depth: int = 0, *, plain: bool = True) -> Any:
 def test_the_bytes_are_those_of_dill(plain: bool) -> None:
     for seed in range(600):
         value = tree(random.Random(seed), plain=plain)
-        data, is_plain = fast(value, 1 << 24, 10_000)
+        data, is_plain = fast(value, 1 << 24, Deadline(10))
         assert data == dill.dumps(value, protocol=4), seed
         assert is_plain or not plain
 
@@ -260,7 +261,7 @@ def test_the_bytes_of_large_values_are_those_of_dill() -> None:
         [Cart([n]) for n in range(3_000)],
         "x" * 200_000,
     ):
-        assert fast(value, 1 << 24, 10_000)[0] == dill.dumps(value, protocol=4)
+        assert fast(value, 1 << 24, Deadline(10))[0] == dill.dumps(value, protocol=4)
 
 
 @pytest.mark.parametrize("make", INSTANCES)
@@ -486,7 +487,7 @@ def test_what_is_too_large_is_called_by_its_snapshot_except_at_a_pause() -> None
 
 def test_what_takes_too_long_is_given_up() -> None:
     with pytest.raises(Unfit):
-        fast([Cart(1)] * 2, 1 << 20, -1)
+        fast([Cart(1)] * 2, 1 << 20, Deadline(-1))
     assert Bench(limits=Limits(capture_ms=1)).paused(list(range(10**6))).kind == "snapshot"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(content_ids, "COPY_MS", 1)
@@ -547,12 +548,12 @@ def test_pickling_and_the_snapshot_share_the_time(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """15 ms of a recorded call for both; here each look at the clock takes one."""
-    now = itertools.count()
-    monkeypatch.setattr(clock, "monotonic", lambda: next(now) / 1000)
+    machine = Machine(own_s=0.001)
+    monkeypatch.setattr(clock, "time", machine)
     bench.objects._fast_ms = 15
     value = [Cart(number) for number in range(500)]
     assert bench.recorded(value).kind == "snapshot"
-    assert next(now) < 30
+    assert machine.looks < 50
     (row,) = bench.stored()
     assert '"truncated":true' in row.description
 

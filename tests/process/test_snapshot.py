@@ -9,7 +9,6 @@ import enum
 import fractions
 import functools
 import inspect
-import itertools
 import pathlib
 import sys
 import types
@@ -24,10 +23,12 @@ import pytest
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.frames.frames import NOT_SHOWN, locals_of, notice_secrets
 from pytest_cideldill.interpreter import clock
+from pytest_cideldill.interpreter.clock import Deadline
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.one_line import Detail, class_name, render, type_name
+from tests.process.machine import Machine
 
 HERE = __name__
 
@@ -216,9 +217,8 @@ def test_limits_lower_what_a_list_of_values_shows_and_lengthen_strings() -> None
 
 def test_a_value_may_take_a_tenth_of_a_longer_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread on a busy machine is held up for longer than the default allows."""
-    passed = itertools.count()
-    monkeypatch.setattr(clock, "monotonic", lambda: next(passed) / 100)
-    assert lens().show(["a", "b"]) == "[… +2 items]"
+    monkeypatch.setattr(clock, "time", Machine(own_s=0.01))
+    assert lens().show(["a", "b"]) == "['a', … +1 items]"
     assert lens(capture_ms=10_000).show(["a", "b"]) == "['a', 'b']"
 
 
@@ -227,7 +227,7 @@ def test_values_behind_the_deadline_are_named_only() -> None:
     first, second = "a", 2
     frame = inspect.currentframe()
     assert frame is not None
-    shown = locals_of(frame, lens(), deadline=0.0)
+    shown = locals_of(frame, lens(), deadline=Deadline(-1))
     assert shown[0] == {"name": "first", "type": "str", "value": NOT_SHOWN}
     assert [each["value"] for each in locals_of(frame, lens())[:2]] == [repr(first), repr(second)]
 
