@@ -63,8 +63,9 @@ They are executed under their own names, but with an `__import__` of ours: tests
 _GUESTS_OWN: Final = frozenset({"builtins", "os", "os.path", "tempfile"})
 """Modules that guests call when they are imported; those of the program may be patched."""
 
-_SHARED_IF_LOADED: Final = frozenset({"ctypes"})
-"""A second copy resets the types that the first one made, but not the other way round."""
+_SHARED_IF_LOADED: Final = frozenset({"ctypes", f"{PACKAGE}.interpreter.patched_texts"})
+"""Of ctypes a second copy resets the types that the first one made, but not the other way round.
+Patched texts are there before the first import, and their module knows which of them ran."""
 
 COPIED: Final = frozenset({"_pytest._io.terminalwriter", "_pytest.assertion.rewrite"})
 """Modules of pytest that are executed anew as well, as tests patch functions that these call."""
@@ -392,7 +393,8 @@ def _is_foreign(name: str) -> bool:
 
 def _is_shared(name: str) -> bool:
     top = name.partition(".")[0]
-    return top in SHARED or (top in _SHARED_IF_LOADED and name in sys.modules)
+    is_listed = top in _SHARED_IF_LOADED or name in _SHARED_IF_LOADED
+    return top in SHARED or (is_listed and name in sys.modules)
 
 
 def _view_of_sys() -> ModuleType:

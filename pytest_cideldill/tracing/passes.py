@@ -12,6 +12,7 @@ import tokenize
 from collections.abc import Iterator
 from types import CodeType
 
+from pytest_cideldill.interpreter.patched_texts import lines_of
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.quiet import tokens
 
@@ -83,8 +84,7 @@ def _statement(code: CodeType, line: int, file: str) -> _Statement | None:
         return None  # a lambda or comprehension starts inside a statement
     first = 1 if code.co_name == "<module>" else code.co_firstlineno
     try:
-        with tokenize.open(file) as source:
-            lines = source.readlines()[first - 1 :]
+        lines = (lines_of(file) or _read(file))[first - 1 :]
         for statement in _statements(lines, first):
             if statement.first <= line <= statement.last:
                 return statement
@@ -94,6 +94,11 @@ def _statement(code: CodeType, line: int, file: str) -> _Statement | None:
     except (OSError, ValueError, SyntaxError, tokenize.TokenError):
         return None
     return None
+
+
+def _read(file: str) -> list[str]:
+    with tokenize.open(file) as source:
+        return source.readlines()
 
 
 def _statements(lines: list[str], first: int) -> Iterator[_Statement]:
