@@ -25,10 +25,12 @@ from __future__ import annotations
 
 import io
 import linecache
+import sys
 from collections.abc import Callable, Mapping
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
-from types import FunctionType
+from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from pytest_cideldill.interpreter import patched_texts
@@ -57,8 +59,8 @@ def install(patches: Mapping[str, str]) -> None:
         SyntaxError, LookupError, UnicodeError: A text can't be encoded as it declares.
     """
     patched_texts.add(patches)
-    for method in (_get_data, _path_stats, _get_code):
-        setattr(SourceFileLoader, method.__name__[1:], _of_importlib(method))
+    loader: Any = SourceFileLoader
+    loader.get_data, loader.path_stats = _get_data, _path_stats
     library: Any = io
     library.open_code = _opener(io.open_code)
     serve_lines(linecache)
@@ -72,21 +74,23 @@ def install(patches: Mapping[str, str]) -> None:
 # --- the loader of the standard library -----------------------------------------------------------
 
 
+# They raise nothing of their own for files that are not patched: a traceback through importlib that
+# a program shows has no line of ours.
+
+
 def _get_data(self: SourceFileLoader, path: str) -> bytes:
     data = data_of(path) if _is_patched(self, path) else None
-    return super(SourceFileLoader, self).get_data(path) if data is None else data
+    if data is None:
+        return super(SourceFileLoader, self).get_data(path)
+    if _is_for_code(sys._getframe(1)):
+        note_compiled(path)
+    return data
 
 
 def _path_stats(self: SourceFileLoader, path: str) -> Any:
     if _is_patched(self, path):
         raise OSError(f"{path} is patched: its code is not cached")
     return _real_path_stats(self, path)
-
-
-def _get_code(self: SourceFileLoader, fullname: str) -> Any:
-    code = super(SourceFileLoader, self).get_code(fullname)
-    note_compiled(self.path)
-    return code
 
 
 _real_path_stats = SourceFileLoader.path_stats
@@ -96,12 +100,23 @@ def _is_patched(loader: SourceFileLoader, path: str) -> bool:
     return is_patched(path) and getattr(loader, "name", None) != _COMPILER
 
 
-def _of_importlib(function: Any) -> FunctionType:
-    """A function whose frame the interpreter removes from tracebacks, like those of importlib."""
-    file = SourceFileLoader.get_filename.__code__.co_filename
-    name = function.__name__[1:]
-    code = function.__code__.replace(co_filename=file, co_name=name)
-    return FunctionType(code, function.__globals__, name)
+def _is_for_code(frame: FrameType | None) -> bool:
+    """Whether the text is asked for to compile it, and not as data, by the methods that ask.
+
+    A wrapper of `get_code` would know it too, but stand in tracebacks.
+    """
+    for _ in range(_CALLERS):
+        if frame is None or frame.f_code.co_name in _OF_CODE:
+            return frame is not None
+        frame = frame.f_back
+    return False
+
+
+_OF_CODE: Final = frozenset({"get_code", "exec_module"})
+
+_CALLERS: Final = 3
+"""Frames that are looked at: a loader may have its own `get_data`, which calls ours. Further up is
+the import by which the code runs that asks for data."""
 
 
 def _opener(original: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -118,38 +133,32 @@ def _opener(original: Callable[[str], Any]) -> Callable[[str], Any]:
 # --- pytest's rewriting of assertions -------------------------------------------------------------
 
 
-class _PatchedPath:
-    """The path of a patched file, as far as pytest's rewriting uses it."""
-
-    def __init__(self, path: Any, data: bytes) -> None:
-        self._path = path
-        self._data = data
-
-    def __str__(self) -> str:
-        return str(self._path)
-
-    def __fspath__(self) -> str:
-        return str(self._path)
+class _PatchedPath(type(Path())):  # type: ignore[misc]
+    """The path of a patched file, as pytest's hook has it."""
 
     def read_bytes(self) -> bytes:
-        return self._data
+        """The patched text, which the hook is about to rewrite and compile."""
+        data = data_of(str(self))
+        note_compiled(str(self))
+        return super().read_bytes() if data is None else data
+
+
+def _path(*parts: Any) -> Path:
+    path = Path(*parts)
+    return _PatchedPath(path) if is_patched(path) else path
 
 
 def _serve_rewriting(rewrite: Any) -> None:
-    """Have pytest rewrite patched texts by its own means; its hook executes them as ever."""
-    rewrite_test, read_pyc, write_pyc = (
-        rewrite._rewrite_test,
-        rewrite._read_pyc,
-        rewrite._write_pyc,
-    )
+    """Have pytest rewrite patched texts by its own means; its hook executes them as ever.
 
-    def _rewrite_test(fn: Any, config: Any) -> Any:
-        data = data_of(fn)
-        if data is None:
-            return rewrite_test(fn, config)
-        made = rewrite_test(_PatchedPath(fn, data), config)
-        note_compiled(fn)
-        return made
+    Its functions that raise are called as ever, too: their tracebacks have no line of ours.
+    """
+    hook = rewrite.AssertionRewritingHook
+    read_data, read_pyc, write_pyc = hook.get_data, rewrite._read_pyc, rewrite._write_pyc
+
+    def get_data(self: Any, pathname: Any) -> Any:
+        data = data_of(pathname)
+        return read_data(self, pathname) if data is None else data
 
     def _read_pyc(source: Any, *rest: Any) -> Any:
         return None if is_patched(source) else read_pyc(source, *rest)
@@ -157,5 +166,5 @@ def _serve_rewriting(rewrite: Any) -> None:
     def _write_pyc(state: Any, co: Any, *rest: Any) -> Any:
         return not is_patched(co.co_filename) and write_pyc(state, co, *rest)
 
-    for function in (_rewrite_test, _read_pyc, _write_pyc):
-        setattr(rewrite, function.__name__, function)
+    hook.get_data = get_data
+    rewrite.Path, rewrite._read_pyc, rewrite._write_pyc = _path, _read_pyc, _write_pyc

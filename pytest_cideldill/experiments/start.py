@@ -46,7 +46,11 @@ def main() -> None:
 
 def _patches(path: str) -> dict[str, str]:
     with open(path, encoding="utf-8") as file:
-        return {each["file"]: each["text"] for each in json.load(file)}
+        patches = {each["file"]: each["text"] for each in json.load(file)}
+    for each in (*patches, *patches.values()):
+        if not isinstance(each, str):
+            raise TypeError(f"{each!r} is no text")
+    return patches
 
 
 def _as_pytest(argument: str) -> str:

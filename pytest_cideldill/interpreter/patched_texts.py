@@ -21,11 +21,10 @@ class _Patched:
     Attributes:
         data: The text in the encoding that it declares.
         lines: The text for `linecache`: line feeds end all lines.
-        is_read: Whether a loader was given the text.
         is_compiled: Whether code was made of it.
     """
 
-    __slots__ = ("data", "is_compiled", "is_read", "lines")
+    __slots__ = ("data", "is_compiled", "lines")
 
     def __init__(self, text: str) -> None:
         encoded = text.encode()
@@ -35,7 +34,7 @@ class _Patched:
         self.lines = StringIO(text.removeprefix("\ufeff"), newline=None).readlines() or ["\n"]
         if not self.lines[-1].endswith("\n"):
             self.lines[-1] += "\n"
-        self.is_read = self.is_compiled = False
+        self.is_compiled = False
 
 
 # By real path. Filled once, before the first import, and never changed later: readers need no lock.
@@ -60,10 +59,7 @@ def is_patched(file: object) -> bool:
 def data_of(file: object) -> bytes | None:
     """The bytes that are compiled in the place of a file's; None if it is not patched."""
     patched = _patched(file)
-    if patched is None:
-        return None
-    patched.is_read = True
-    return patched.data
+    return None if patched is None else patched.data
 
 
 def lines_of(file: object) -> list[str] | None:
@@ -73,9 +69,9 @@ def lines_of(file: object) -> list[str] | None:
 
 
 def note_compiled(file: object) -> None:
-    """Note that code was made for a file; it counts if the file's patched text was read."""
+    """Note that a file's patched text was taken to compile it."""
     patched = _patched(file)
-    if patched is not None and patched.is_read:
+    if patched is not None:
         patched.is_compiled = True
 
 
