@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import pytest_cideldill
 from tests.together.patched_project import FILES, Ran, digest, patched, run, write
 
 pytestmark = pytest.mark.full
@@ -273,6 +274,8 @@ def test_pytest_does_not_warn_that_the_installed_package_was_imported_early(tmp_
         "plug-1.dist-info/entry_points.txt": "[pytest11]\nplug = plug\n",
     }
     write(tmp_path / "site", installed)
+    package = Path(pytest_cideldill.__file__).parent
+    (tmp_path / "site" / "pytest_cideldill").symlink_to(package)
     ran = run(root, patched(root, "plain.py"), PYTHONPATH=str(tmp_path / "site"))
     assert ran.outcomes == {"test_it.py::test_it": "passed"}, ran
 
