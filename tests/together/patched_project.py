@@ -47,6 +47,7 @@ FILES = {
     "dos.py": 'WORD = "disk"\r\nLINES = """a\r\nb"""\r\n',
     "marked.py": '\ufeffWORD = "disk"\n',
     "future.py": "from __future__ import annotations\n\ndef f(x: unknown): pass\n\nWORD = 'disk'\n",
+    "own/__init__.py": 'WORD = "disk"\n',
     "own/conftest.py": """
         import pytest
 
