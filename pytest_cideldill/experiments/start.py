@@ -1,4 +1,4 @@
-"""Starts pytest in the place of `python -m pytest`, after it has installed patched sources.
+"""Starts pytest as the user does, after it has installed patched sources.
 
 Patches must be there before pytest is imported, and so before its plugins: pluggy and iniconfig,
 which pytest imports itself, can be patched too. So this is no plugin, and imports only what pytest
@@ -11,37 +11,53 @@ import json
 import os
 import runpy
 import sys
+from importlib.machinery import SourceFileLoader
 from typing import Any, Final, NoReturn
 
-from pytest_cideldill.experiments import patched_sources
-
-VARIABLE: Final = "CIDELDILL_PATCHES"
-"""Names a file with JSON: `[{"file": PATH, "text": WHOLE_TEXT}, ...]`. Without it nothing is
-patched."""
-
-MODULE: Final = "pytest_cideldill.experiments"
+from pytest_cideldill.experiments import MODULE, PATCHES, START, patched_sources
 
 _USAGE_ERROR: Final = 4
 """pytest's exit status for bad arguments; 1 would mean that tests failed."""
 
 
 def main() -> None:
-    """Install the patches, and run pytest as `-m pytest` does."""
+    """Install the patches, and run pytest as the interpreter does."""
     __tracebackhide__ = True
     # Processes that the tests start run the files as they are.
-    if path := os.environ.pop(VARIABLE, None):
+    path, start = os.environ.pop(PATCHES, None), os.environ.pop(START, "-m pytest")
+    if path:
         try:
             patched_sources.install(_patches(path))
         except (OSError, ValueError, LookupError, TypeError, SyntaxError) as error:
-            _refuse(f"{VARIABLE}={path}: {type(error).__name__}: {error}")
-    sys.orig_argv[:] = map(_as_pytest, sys.orig_argv)
+            _refuse(f"{PATCHES}={path}: {type(error).__name__}: {error}")
+    module = start.removeprefix("-m ") if start.startswith("-m ") else None
+    if MODULE in sys.orig_argv:
+        at = sys.orig_argv.index(MODULE)
+        sys.orig_argv[at - 1 : at + 1] = ["-m", module] if module else [start]
     names = vars(sys.modules["__main__"])
     for name in [name for name in names if not name.startswith("__")]:
         del names[name]
-    # What the interpreter calls for `-m`. `runpy.run_module` would run pytest in a module that is
-    # `__main__` only for the time of the run: not for exit handlers, nor for pickles.
-    run: Any = runpy
-    run._run_module_as_main("pytest")
+    if module is None:
+        _run_script(start, names)
+    else:
+        # What the interpreter calls for `-m`. `runpy.run_module` would run pytest in a module that
+        # is `__main__` only for the time of the run: not for exit handlers, nor for pickles.
+        run: Any = runpy
+        run._run_module_as_main(module)
+
+
+def _run_script(path: str, names: dict[str, Any]) -> None:
+    """Run a script as the interpreter does. Raises what it raises."""
+    __tracebackhide__ = True
+    sys.argv[0] = path
+    if not sys.flags.safe_path:
+        sys.path[0] = os.path.dirname(os.path.realpath(path))
+    path = os.path.join(os.getcwd(), path)
+    names |= {"__file__": path, "__loader__": SourceFileLoader("__main__", path)}
+    names |= dict.fromkeys(("__cached__", "__doc__", "__package__", "__spec__"))
+    with open(path, "rb") as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    exec(code, names)
 
 
 def _patches(path: str) -> dict[str, str]:
@@ -51,10 +67,6 @@ def _patches(path: str) -> dict[str, str]:
         if not isinstance(each, str):
             raise TypeError(f"{each!r} is no text")
     return patches
-
-
-def _as_pytest(argument: str) -> str:
-    return "pytest" if argument == MODULE else argument
 
 
 def _refuse(message: str) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cideldill_mcp.questions.patches import PatchedFile, patched_files
+from cideldill_mcp.processes.launch import Recipe
+from cideldill_mcp.questions.patches import PatchedFile, patched_files, patched_start
 from cideldill_mcp.questions.unified_diff import apply, read_diff
 from pytest_cideldill.errors import Refusal
+from pytest_cideldill.experiments import MODULE
 from pytest_cideldill.project import Project
 
 CART = """\
@@ -400,3 +403,34 @@ def test_a_diff_of_git_is_read(project: Project, tmp_path_factory: pytest.TempPa
     for name, text in before.items():
         Path(name).write_text(text, encoding="utf-8")
     assert {each.file: each.text for each in patched_files(project, diff=diff)} == after
+
+
+# --- the process ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "patched", "start"),
+    [
+        (["py", "-m", "pytest"], ["py", "-m", MODULE], "-m pytest"),
+        (["py", "-W", "error", "-X", "dev", "bin/pytest"], None, "bin/pytest"),
+        (["py", "-m", "coverage", "run", "-m", "pytest"], None, "-m coverage"),
+        (["py", "-I", "-c", "code"], ["py", "-I", "-m", MODULE], None),
+    ],
+)
+def test_pytest_is_started_as_the_user_does_it(
+    tmp_path: Path, command: list[str], patched: list[str] | None, start: str | None
+) -> None:
+    recipe = Recipe(command, ["-v"], "/root")
+    files = [PatchedFile("x.py", "/root/x.py", "\u20ac = 1\n", 1, 1)]
+    found, variables = patched_start(recipe, files, str(tmp_path))
+    at = len(recipe.interpreter)
+    behind = command[at + 2 :] if command[at] == "-m" else command[at + 1 :]
+    assert found.command == (patched or [*command[:at], "-m", MODULE, *behind])
+    assert (found.arguments, found.rootdir, variables.get("CIDELDILL_START")) == (
+        ["-v"],
+        "/root",
+        start,
+    )
+    texts = json.loads(Path(variables["CIDELDILL_PATCHES"]).read_text(encoding="utf-8"))
+    assert texts == [{"file": "/root/x.py", "text": "\u20ac = 1\n"}]
+    assert "CIDELDILL_PATCHES" not in patched_start(recipe, [], str(tmp_path))[1]

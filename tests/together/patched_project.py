@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -265,7 +265,7 @@ def run(
     root: Path,
     patches: Mapping[Path, str] | None,
     *arguments: str,
-    module: str = "pytest_cideldill.experiments",
+    start: Sequence[str] = ("-m", "pytest_cideldill.experiments"),
     **environment: str,
 ) -> Ran:
     """Run pytest in a project, with patches if there are any."""
@@ -276,7 +276,7 @@ def run(
         file.write_text(json.dumps(listed), encoding="utf-8")
         further["CIDELDILL_PATCHES"] = str(file)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", module, "-W", "error", "-rA", "-q", *arguments],
+        [sys.executable, "-W", "error", *start, "-W", "error", "-rA", "-q", *arguments],
         cwd=root,
         env=clean_environment(**further),
         capture_output=True,

@@ -232,16 +232,43 @@ BROKEN = {
 }
 
 
-def test_a_test_sees_what_it_sees_with_pytest_itself(tmp_path: Path) -> None:
+SCRIPT = """\
+import sys
+from pytest import main as run
+
+if __name__ == '__main__':
+    sys.exit(run())
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "variable"),
+    [
+        pytest.param(("-m", "pytest"), None, id="the module"),
+        pytest.param(("-m", "runner"), "-m runner", id="another module"),
+        pytest.param(("../bin/run",), "../bin/run", id="a script"),
+        pytest.param(("-P", "../bin/run"), "../bin/run", id="a script, safely"),
+    ],
+)
+def test_a_test_sees_what_it_sees_with_pytest_itself(
+    tmp_path: Path, start: tuple[str, ...], variable: str | None
+) -> None:
     root = tmp_path / "project"
-    write(root, BROKEN)
+    write(root, {**BROKEN, "runner.py": SCRIPT})
+    write(tmp_path, {"bin/run": SCRIPT})
+    where = {"PYTHONPATH": str(root)}
     seen = []
-    for module, is_patched in (("pytest", 0), ("pytest_cideldill.experiments", 1)):
+    for is_patched in (False, True):
+        if is_patched:
+            flags = start[: start.index("-m")] if "-m" in start else start[:-1]
+            start = (*flags, "-m", "pytest_cideldill.experiments")
+            where |= {"CIDELDILL_START": variable} if variable else {}
         texts = patched(root, "plain.py") if is_patched else None
-        run(root, texts, "-p", "no:cacheprovider", "test_looks.py", module=module)
+        run(root, texts, "-p", "no:cacheprovider", "test_looks.py", start=start, **where)
         seen.append(json.loads((root / "looks.json").read_text(encoding="utf-8")))
-    assert seen[0]["orig_argv"] == seen[1]["orig_argv"]
-    assert seen[0] == seen[1]
+        (root / "looks.json").unlink()
+    for key, value in seen[0].items():
+        assert seen[1][key] == value, key
 
 
 @pytest.mark.parametrize(
@@ -255,7 +282,7 @@ def test_output_and_exit_status_are_those_of_pytest_itself(
     root = tmp_path / "project"
     write(root, BROKEN)
     given = ("-p", "no:cacheprovider", *arguments)
-    ordinary = run(root, None, *given, module="pytest")
+    ordinary = run(root, None, *given, start=("-m", "pytest"))
     ours = run(root, patched(root, "plain.py"), *given)
     without_times = [re.sub(r"in [0-9.]+s", "", each.out) for each in (ordinary, ours)]
     assert without_times[0] == without_times[1]

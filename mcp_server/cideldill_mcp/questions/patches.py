@@ -6,14 +6,17 @@ files and compiles texts, so it runs beside the event loop.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from tempfile import mkstemp
 from typing import Any, Final
 
 from cideldill_mcp.breakpoints.nearest import nearest
+from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.questions.unified_diff import (
     NO_FILE,
     FileDiff,
@@ -24,6 +27,7 @@ from cideldill_mcp.questions.unified_diff import (
 )
 from cideldill_mcp.sources.files import is_of_project
 from pytest_cideldill.errors import ErrorCode, Refusal, invalid
+from pytest_cideldill.experiments import MODULE, PATCHES, START
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.quiet import compiled
 from pytest_cideldill.sourcecode.reading import Unreadable, encoding_of, source_bytes, text_in
@@ -93,6 +97,37 @@ def patched_files(
         message = f"there is no patch: give edits ({EDIT}) or a diff"
         raise Refusal(ErrorCode.MISSING_PARAMETER, message, parameter="patch")
     return [each.checked() for each in texts.held.values()]
+
+
+def patched_start(
+    recipe: Recipe, files: Sequence[PatchedFile], folder: str
+) -> tuple[Recipe, dict[str, str]]:
+    """How pytest is started with patched files: as the user does, by a module of ours.
+
+    Code of `-c` is not run again: pytest is started as a module then.
+
+    Args:
+        recipe: How it is started without.
+        files: May be none, for a run that others are compared with.
+        folder: Gets a file with the texts; it has to stay until the process has begun.
+
+    Returns:
+        The recipe, and further variables of the environment.
+    """
+    word, *rest = recipe.command[len(recipe.interpreter) :]
+    variables = {}
+    if word == "-m":
+        module, *rest = rest
+        variables[START] = f"-m {module}"
+    elif not word.startswith("-"):
+        variables[START] = word
+    else:
+        rest = []
+    if files:
+        number, variables[PATCHES] = mkstemp(".json", "patches-", folder)
+        with open(number, "w", encoding="utf-8") as stream:
+            json.dump([{"file": each.path, "text": each.text} for each in files], stream)
+    return replace(recipe, command=[*recipe.interpreter, "-m", MODULE, *rest]), variables
 
 
 def _parts(edit: Any) -> list[str]:
