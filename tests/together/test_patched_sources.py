@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,7 +14,11 @@ from pathlib import Path
 import pytest
 
 import pytest_cideldill
-from tests.together.patched_project import FILES, Ran, digest, patched, run, write
+from cideldill_mcp.processes.launch import Recipe
+from cideldill_mcp.questions.patches import patched_files, patched_start
+from pytest_cideldill.project import Project
+from tests.together.frontend import clean_environment
+from tests.together.patched_project import FILES, PLAIN, Ran, digest, patched, run, write
 
 pytestmark = pytest.mark.full
 
@@ -126,6 +132,31 @@ def test_libraries_that_pytest_imports_can_be_patched(tmp_path: Path, library: s
     ran = run(tmp_path / "project", {file: text})
     assert ran.outcomes == {"test_it.py::test_it": "passed"}, ran
     assert digest(file.parent) == before
+
+
+@pytest.mark.quick
+def test_what_a_client_sends_is_what_runs(tmp_path: Path) -> None:
+    """From an edit and a diff to outcomes; the diff was made of a text that has moved since."""
+    root = tmp_path / "project"
+    test = "import plain, latin\ndef test_it(): assert (plain.word(), latin.WORD) == ('new', 1)\n"
+    write(root, {"plain.py": PLAIN, "latin.py": FILES["latin.py"], "test_it.py": test})
+    before = digest(root)
+    edits = [{"file": "plain.py", "old": 'WORD = "disk"', "new": 'WORD = "new"'}]
+    diff = '--- a/latin.py\n+++ b/latin.py\n@@ -8 +8 @@\n-WORD = "disk"\n+WORD = 1\n'
+    files = patched_files(Project(str(root)), edits, diff)
+    recipe = Recipe([sys.executable, "-B", "-m", "pytest"], ["-q", "-p", "no:cacheprovider"])
+    recipe, variables = patched_start(recipe, files, str(tmp_path))
+    done = subprocess.run(
+        recipe.command_line([]),
+        cwd=root,
+        env=clean_environment(**variables),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1][:8]) == (0, "1 passed"), done
+    assert digest(root) == before
 
 
 def test_a_link_to_a_patched_file_and_a_relative_path_lead_to_the_text(tmp_path: Path) -> None:
