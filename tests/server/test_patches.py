@@ -420,17 +420,17 @@ def test_a_diff_of_git_is_read(project: Project, tmp_path_factory: pytest.TempPa
 def test_pytest_is_started_as_the_user_does_it(
     tmp_path: Path, command: list[str], patched: list[str] | None, start: str | None
 ) -> None:
-    recipe = Recipe(command, ["-v"], "/root")
-    files = [PatchedFile("x.py", "/root/x.py", "\u20ac = 1\n", 1, 1)]
+    recipe = Recipe(command, ["-v"], "/rootdir")
+    files = [PatchedFile("x.py", "/rootdir/x.py", "\u20ac = 1\n", 1, 1)]
     found, variables = patched_start(recipe, files, str(tmp_path))
     at = len(recipe.interpreter)
     behind = command[at + 2 :] if command[at] == "-m" else command[at + 1 :]
     assert found.command == (patched or [*command[:at], "-m", MODULE, *behind])
     assert (found.arguments, found.rootdir, variables.get("CIDELDILL_START")) == (
         ["-v"],
-        "/root",
+        "/rootdir",
         start,
     )
     texts = json.loads(Path(variables["CIDELDILL_PATCHES"]).read_text(encoding="utf-8"))
-    assert texts == [{"file": "/root/x.py", "text": "\u20ac = 1\n"}]
+    assert texts == [{"file": "/rootdir/x.py", "text": "\u20ac = 1\n"}]
     assert "CIDELDILL_PATCHES" not in patched_start(recipe, [], str(tmp_path))[1]
