@@ -6,7 +6,7 @@ No file is written. It is done where the interpreter reads source for code, and 
 would be a difference that the program sees. So each module keeps its finder, its loader and its
 spec, and import hooks of libraries still decide.
 
-* `SourceFileLoader`, which also the loaders of typeguard, beartype and jaxtyping derive from: asked
+* `SourceFileLoader`, which also the loaders of typeguard and beartype derive from: asked
   for the source it gives the patched text. Asked for the file's status it raises OSError, upon
   which `get_code` neither reads nor writes bytecode: this is how the library lets a loader say that
   it can't cache.
