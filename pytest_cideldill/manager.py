@@ -43,6 +43,9 @@ class BreakpointManager:
     Args:
         context: Shared with `pauses` and `recording`.
         passive: Nothing is armed here (xdist's controller, a process that only collects).
+
+    Attributes:
+        events: The source of events, for those that need one of their own; it may refuse.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class BreakpointManager:
         self._discovery: Discovery = Discovery(
             context, recording, self.lines, self.raises, self._probes, self._bind_started
         )
+        self.events = self._discovery.needed
         self._looking = Looking(context, pauses)
         self.control = Control(context, pauses, stops.at_place, self._discovery.needed)
         at_fork(after_in_child=self._forget)

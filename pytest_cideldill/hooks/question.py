@@ -13,7 +13,7 @@ import secrets
 import sys
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -34,6 +34,7 @@ from pytest_cideldill.hooks.interactive_options import Unattended
 from pytest_cideldill.hooks.reports import subtest_of
 from pytest_cideldill.hooks.secrets import Redaction, make_redactor
 from pytest_cideldill.hooks.selection import Wanted
+from pytest_cideldill.interpreter import patched_texts
 from pytest_cideldill.interpreter.borders import at_fork, passes, text_of
 from pytest_cideldill.link.handshake import HASH_SEED
 from pytest_cideldill.project import Project
@@ -43,6 +44,9 @@ from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.source_text import Texts
 from pytest_cideldill.sourcecode.names import FunctionName, parse_function_name
 from pytest_cideldill.tracing.interface import SourceUnavailable
+
+if TYPE_CHECKING:
+    from pytest_cideldill.hooks.experiment import Experiment
 
 _SWITCHED_OFF: Final[dict[str, object]] = {
     "no_cov": True,  # pytest-cov
@@ -96,6 +100,8 @@ def ask(config: pytest.Config, text: str, variable: str) -> None:
     for plugin in (Unattended(question.host), question.wanted, question.redaction, question):
         name = type(plugin).__name__.lower()
         config.pluginmanager.register(plugin, f"cideldill-{name}")
+    if question.experiment is not None:
+        config.pluginmanager.register(question.experiment, "cideldill-experiment")
     clean_up(config, "the end of the question", question.close)
 
 
@@ -116,6 +122,7 @@ class QuestionPlugin:
     Attributes:
         wanted: Chooses the tests.
         redaction: Asks hooks of the user for secrets.
+        experiment: Changes what the tests do; None: nothing is changed.
 
     Raises:
         SourceUnavailable: There can be no events here.
@@ -136,6 +143,7 @@ class QuestionPlugin:
         self._redactor = redactor
         self._is_over = False
         self._watch = _Watch(request, rows, self.lens)
+        self.experiment = _experiment(request, rows, host)
 
     # --- the run ----------------------------------------------------------------------------
 
@@ -217,6 +225,8 @@ class QuestionPlugin:
     def _phase(self, name: str) -> Iterator[None]:
         self._redactor.look_again()
         self._rows.add(["phase", name])
+        if self.experiment is not None:
+            self.experiment.enter()
         self._watch.go_on()
         yield
         self._watch.pause()
@@ -226,6 +236,10 @@ class QuestionPlugin:
         if not self._is_over:
             self._is_over = True
             self._watch.close()
+            if self.experiment is not None:
+                self.experiment.close()
+            if (files := patched_texts.loaded()) or patched_texts.missing():
+                self._rows.add(["patched", files])
             self._rows.add(["end"])
             self._rows.close()
             if self._rows.failure is not None:  # the file can't say so
@@ -358,6 +372,15 @@ class _Watch:
             self.pause()
             self._rows.add(["reached", "failure", f"pytest-cideldill failed: {text_of(error)}"])
         return False
+
+
+def _experiment(request: TraceRequest, rows: RowFile, host: Host) -> Experiment | None:
+    """What changes the tests; half of our modules are imported for it."""
+    if not (request.changes or request.evaluate):
+        return None
+    from pytest_cideldill.hooks.experiment import Experiment
+
+    return Experiment(request, rows, host)
 
 
 def _feed() -> type[Feed]:

@@ -56,6 +56,7 @@ class Pauses:
     Attributes:
         pause_on: Which failures pause: `never | failure | error`.
         steps: What lets threads step, if anything does.
+        decide: Decides at once how a thread goes on, in the place of a client; None: it is parked.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Pauses:
         flush: Callable[[], object],
     ) -> None:
         self.pause_on = "failure"
+        self.decide: Callable[[Stop], Resolution] | None = None
         self._reporter = StopReporter(context.identity, context.position, context.lens)
         self._prefix = context.identity.prefix
         self._lens = context.lens
@@ -117,6 +119,8 @@ class Pauses:
         # The last: in a child that C code forked, without the hooks of `os.fork`.
         if self._gate.is_open or self._guard.is_quiet() or os.getpid() != self._pid:
             return Resolution(by="stop")
+        if self.decide is not None:
+            return self.decide(stop)
         ident = get_ident()
         stepped = self._stepped.pop(ident, None)
         self._outside.discard(ident)

@@ -32,6 +32,14 @@ it is gone |
 | `raise` | text | an exception arises in the line, or arrives there |
 | `lines` | code, pairs | how often lines of a function ran in a test: `[line, count]`, at its end |
 | `matches` | count | how many calls of the asked function there were in a test, at its end |
+| `applied` | change, count, of | at the end of a test: how often a forced change was made in it, \
+and how many calls or passes its place had |
+| `unapplied` | change, text | why a change could not be made where it was to be |
+| `unreached` | facts | at the end: why places of changes were not reached: number of the change \
+→ a fact as of `Watched` |
+| `patched` | files | at the end: patched files that were imported |
+| `value` | expression, text, error, file, line, function | what an expression gave at the \
+failure, or at the end of the test's function; `error`: the text is of an exception |
 | `reached` | limit, text | a limit of work was reached; what it means, as a sentence |
 | `missing` | nodeids, beside | node ids that no test has; tests that are near them |
 | `uncollected` | nodeid, text | a file could not be collected |
@@ -45,6 +53,7 @@ Values are texts, rendered without running code of the program, and without secr
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
@@ -72,6 +81,8 @@ class TraceRequest:
         hash_seed: What is set as PYTHONHASHSEED, which tests don't see; None: the user's.
         pinned: How many of pytest's first arguments the asking process added.
         workers: Whether workers of xdist may be used.
+        changes: What is changed by force, as `ForcedChange` in plain form.
+        evaluate: Expressions, evaluated where a test fails, or at the end of its function.
     """
 
     file: str
@@ -88,6 +99,44 @@ class TraceRequest:
     hash_seed: str | None = None
     pinned: int = 0
     workers: bool = False
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    evaluate: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedChange:
+    """One change of what the program does, at the calls of a function or at a line.
+
+    Values are those of `breakpoint_continue`: JSON, with `{"$eval": …}` and `{"$literal": …}`.
+
+    Attributes:
+        kind: `return`, `raise`, `set_args`, `replace`, `set_local`; `patch`: source that is patched
+            already, of which it is only found out whether its lines (`value`) are reached.
+        function: Name as for `breakpoint_add`; empty for `set_local`.
+        file: Absolute real path; for `set_local` and `patch`.
+        line: Before it runs.
+        call: Which call or pass, from 1; 0: all.
+        when: Expression over the arguments, or in the frame of the line; only where it is true.
+        name: What `set_local` assigns to; of `patch` the file as it is shown.
+        value: What is returned or assigned.
+        arguments: Of `set_args`: leading positional ones, or by name.
+        type: Of `raise`: the name of an exception class.
+        message: Its only argument, if not empty.
+        source: Of `replace`: a dotted path, a `lambda` or a `def`.
+    """
+
+    kind: str
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    call: int = 0
+    when: str | None = None
+    name: str = ""
+    value: Any = None
+    arguments: list[Any] | dict[str, Any] | None = None
+    type: str = "Exception"
+    message: str = ""
+    source: str = ""
 
 
 Row = list[Any]
