@@ -421,6 +421,7 @@ TABLE: dict[str, Shape] = {
                 "doing": str,
             }
         ],
+        "tried?": [str],
         "next": NEXT,
     },
     "debug_continue": {"status": OK, "resumed": [PAUSE_ID]},
@@ -480,6 +481,27 @@ TABLE: dict[str, Shape] = {
         "first": int,
         "last": int,
         "lines_run?": int,
+    },
+    "test_experiment": ANSWER
+    | {
+        "nodeid": str,
+        "outcome": str,
+        "baseline": every(str),
+        "experiments": [
+            {
+                "name": str,
+                "applied": bool,
+                "flips": [str],
+                "flips_count?": int,
+                "breaks": [str],
+                "breaks_count?": int,
+                "outcomes": every(str),
+                "failure?": str,
+                "values?": every(str),
+                "suggested?": TRUE,
+            }
+        ],
+        "cause?": str,
     },
     "test_trace": ANSWER
     | {

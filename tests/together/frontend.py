@@ -7,6 +7,7 @@ starts inherits; so this part needs Linux's `/proc`.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import select
@@ -20,6 +21,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,15 @@ def wait_until(holds: Callable[[], bool], what: str, deadline_s: float = DEADLIN
 def clean_environment(**further: str) -> dict[str, str]:
     """This environment without what the outer pytest run added."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_OURS)}
-    return kept | FEW_GUESTS | further
+    return kept | FEW_GUESTS | {"XDG_STATE_HOME": _states()} | further
+
+
+@lru_cache
+def _states() -> str:
+    """A folder for what commands and servers keep of this user."""
+    folder = tempfile.mkdtemp(prefix="cideldill-states-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def module_command(*flags: str) -> list[str]:

@@ -11,11 +11,11 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from cideldill_mcp.commands import source, trace
+from cideldill_mcp.commands import experiment, source, trace, tried
 from cideldill_mcp.commands.question import QuestionCommand
 from pytest_cideldill import cli
 
-QUESTIONS: tuple[QuestionCommand, ...] = (trace.COMMAND, source.COMMAND)
+QUESTIONS: tuple[QuestionCommand, ...] = (trace.COMMAND, source.COMMAND, experiment.COMMAND)
 """The commands that ask a question, in the order of the help."""
 
 INTERRUPTED = 130
@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in QUESTIONS:
         command.add_to(commands)
+    tried.add_to(commands)
     cli.add_commands(commands)
     is_question = arguments[:1] and arguments[0] in {command.name for command in QUESTIONS}
     if not is_question:

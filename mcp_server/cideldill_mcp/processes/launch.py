@@ -247,12 +247,12 @@ class Start:
     Attributes:
         name: A run's id, or that of a question's process; its streams have it in their names.
         directory: Private; for the streams.
-        variables: Set in its environment. Of ours it inherits none of `OURS`.
+        variables: Set in its environment; None: not set there. Of ours it inherits none of `OURS`.
     """
 
     name: str
     directory: str
-    variables: Mapping[str, str]
+    variables: Mapping[str, str | None]
 
 
 def launch(command: Sequence[str], start: Start, reaper: Reaper) -> Child:
@@ -270,6 +270,7 @@ def launch(command: Sequence[str], start: Start, reaper: Reaper) -> Child:
     if os.name != "posix":
         group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}  # type: ignore[attr-defined,unused-ignore]
     inherited = {name: value for name, value in os.environ.items() if name not in OURS}
+    variables = {**inherited, **start.variables}
     streams = [
         Stream(os.path.join(start.directory, f"{start.name}.{stream}")) for stream in ("out", "err")
     ]
@@ -280,7 +281,7 @@ def launch(command: Sequence[str], start: Start, reaper: Reaper) -> Child:
             stdin=subprocess.DEVNULL,
             stdout=streams[0].inner,
             stderr=streams[1].inner,
-            env={**inherited, **start.variables},
+            env={name: value for name, value in variables.items() if value is not None},
             bufsize=0,
             **group,
         )

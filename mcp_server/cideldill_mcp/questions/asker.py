@@ -159,10 +159,15 @@ def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:
     others = len(seen.recorded.tests) - 1
     if others:
         lines.append(f"{seen.test.nodeid}: one of {counted(others + 1, 'test')} that ran")
-    earlier = asker.earlier(seen.test.nodeid)
-    if earlier is not None and _differs(earlier.outcome, seen.test.outcome):
-        lines.append(f"flaky? {seen.test.outcome} here, {earlier.outcome} in {earlier.run_id}")
-    return lines
+    return lines + flakiness(asker, seen.test.nodeid, seen.test.outcome)
+
+
+def flakiness(asker: Asker, nodeid: str, outcome: str) -> list[str]:
+    """That a test came out otherwise before, as a line; none: it did not."""
+    earlier = asker.earlier(nodeid)
+    if earlier is None or not _differs(earlier.outcome, outcome):
+        return []
+    return [f"flaky? {outcome} here, {earlier.outcome} in {earlier.run_id}"]
 
 
 def _differs(before: str, now: str) -> bool:

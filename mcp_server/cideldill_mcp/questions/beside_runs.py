@@ -28,6 +28,7 @@ def questions_beside(runs: Runs) -> Questions:
             runs.settings.no_redact,
             None if os.environ.get(HASH_SEED) else runs.hash_seed,
             redactor,
+            record=runs.settings.record or "",
         )
     )
 

@@ -159,6 +159,21 @@ class Phase:
     line: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What an expression gave where a test failed, or at the end of its function.
+
+    Attributes:
+        text: The value, or an exception.
+        is_error: Whether it is an exception.
+        place: `file:line`.
+    """
+
+    text: str
+    is_error: bool
+    place: str
+
+
 @dataclass(slots=True, eq=False)
 class RecordedTest:
     """What one test did.
@@ -167,6 +182,8 @@ class RecordedTest:
         calls: By number.
         lines: How often lines ran, by code.
         matches: How many calls of the asked function there were; None: it did not get so far.
+        applied: Number of a forced change → how often it was made, of how many calls or passes.
+        values: Of expressions.
     """
 
     nodeid: str
@@ -175,6 +192,8 @@ class RecordedTest:
     focus: Focus | None = None
     lines: list[tuple[Code, dict[int, int]]] = field(default_factory=list)
     matches: int | None = None
+    applied: dict[int, tuple[int, int]] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
 
     @property
     def failure(self) -> Phase | None:
@@ -215,6 +234,9 @@ class Recorded:
         warnings: Failures of ours, and options that were left out.
         refusal: Error code and sentence, if the question has no answer.
         has_ended: Whether the process left pytest by itself.
+        unapplied: Why forced changes could not be made: their numbers, and sentences.
+        unreached: Facts about the places of forced changes, by number.
+        patched: Patched files that were imported; None: there is no such row.
     """
 
     python: str = ""
@@ -229,6 +251,9 @@ class Recorded:
     warnings: list[str] = field(default_factory=list)
     refusal: tuple[str, str] | None = None
     has_ended: bool = False
+    unapplied: list[tuple[int, str]] = field(default_factory=list)
+    unreached: dict[int, dict[str, Any]] = field(default_factory=dict)
+    patched: list[str] | None = None
 
 
 def read_recorded(path: str | os.PathLike[str]) -> Recorded:
@@ -318,6 +343,11 @@ class _Reader:
             "unmatched": self._add_unmatched,
             "warning": self._add_warning,
             "process": self._add_process,
+            "applied": self._add_applied,
+            "unapplied": self._add_unapplied,
+            "unreached": self._add_unreached,
+            "patched": self._add_patched,
+            "value": self._add_value,
             "end": self._add_end,
         }
 
@@ -360,6 +390,22 @@ class _Reader:
         if not any(phase.name == name for phase in self._test.phases):
             self._test.phases.append(Phase(name))
         return [phase for phase in self._test.phases if phase.name == name]
+
+    def _add_applied(self, change: int, count: int, seen: int) -> None:
+        self._test.applied[change] = count, seen
+
+    def _add_unapplied(self, change: int, text: str) -> None:
+        self.recorded.unapplied.append((change, text))
+
+    def _add_unreached(self, facts: dict[str, dict[str, Any]]) -> None:
+        self.recorded.unreached = {int(number): fact for number, fact in facts.items()}
+
+    def _add_patched(self, files: list[str]) -> None:
+        self.recorded.patched = files
+
+    def _add_value(self, expression: str, text: str, *more: Any) -> None:
+        is_error, file, line, _function = more
+        self._test.values[expression] = Value(text, is_error, f"{file}:{line}")
 
     def _add_matches(self, count: int) -> None:
         self._test.matches = count

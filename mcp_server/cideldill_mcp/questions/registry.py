@@ -8,14 +8,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from cideldill_mcp.processes.launch import HASH_SEED, Recipe, Start, launch
 from cideldill_mcp.processes.reaper import Reaper
+from cideldill_mcp.questions.ledger import OF_RECORD, Ledger, file_of_project
 from cideldill_mcp.questions.side_process import Cut, SideProcess, Slots, cores
 from cideldill_mcp.runs.nodeids import relative
 from pytest_cideldill.errors import ErrorCode, Refusal
@@ -23,6 +27,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.protocol.trace_rows import VARIABLE, TraceRequest
 
 if TYPE_CHECKING:
+    from cideldill_mcp.questions.patches import PatchedFile
     from pytest_cideldill.redaction.redactor import Redactor
 
 MAX_TIMEOUT_S = 3_600.0
@@ -58,6 +63,7 @@ class Home:
         hash_seed: PYTHONHASHSEED of all processes; None: the user has set it.
         redactor: Hides secrets in what this process reads itself.
         workers: Whether processes may use workers of xdist.
+        record: The folder in which the session is recorded; empty: it is not.
     """
 
     recipe: Callable[[], Recipe]
@@ -68,6 +74,26 @@ class Home:
     hash_seed: str | None
     redactor: Callable[[], Redactor]
     workers: bool = False
+    record: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """In what a process differs from others of its question.
+
+    Attributes:
+        variables: Of its environment; None: it is not set.
+        arguments: Further ones of pytest.
+        patches: Files with other texts; None: pytest is started as without us, so that what starts
+            it in the place of the user's is a difference too.
+    """
+
+    variables: Mapping[str, str | None] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+    patches: Sequence[PatchedFile] | None = None
+
+
+PLAIN = Variation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +143,7 @@ class Question:
         self._stopped = asyncio.get_running_loop().create_future()
         self.progress: Progress = no_progress
         self.processes: list[SideProcess] = []
+        self._folder: str | None = None
 
     @property
     def seconds(self) -> float:
@@ -144,11 +171,12 @@ class Question:
             "doing": self.doing,
         }
 
-    async def run(self, request: TraceRequest) -> SideRun:
+    async def run(self, request: TraceRequest, variation: Variation = PLAIN) -> SideRun:
         """Run tests in a process of its own, to its end or to that of the question's time.
 
         Args:
             request: Its `file` and what the processes share are filled in.
+            variation: In what it differs from others.
 
         Raises:
             Refusal: `internal_error`: the interpreter can't be started.
@@ -163,7 +191,7 @@ class Question:
             if self.cut is not None:
                 self._slots.give(place)
                 return SideRun("", self.cut, None)
-            process = self._start(request, lambda: self._slots.give(place))
+            process = self._start(request, variation, lambda: self._slots.give(place))
         except BaseException:
             self._slots.give(place)
             raise
@@ -216,36 +244,71 @@ class Question:
             text = f"{verb} {seconds:.0f} s" + (f": {test}" if test else "")
             await self.progress(seconds, self.timeout_s, text)
 
-    def _start(self, request: TraceRequest, on_gone: Callable[[], None]) -> SideProcess:
-        home, recipe = self._home, self._home.recipe()
+    def _start(
+        self, request: TraceRequest, variation: Variation, on_gone: Callable[[], None]
+    ) -> SideProcess:
+        recipe = self._home.recipe()
         self._count += 1
         name = f"{self.id}.{self._count}"
-        file = os.path.join(home.directory, f"{name}.rows")
+        file = os.path.join(self._home.directory, f"{name}.rows")
+        try:
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            variables = self._variables(request, variation, file)
+            if variation.patches is not None:
+                recipe, more = self._patched(recipe, variation.patches)
+                variables |= more
+            command = recipe.command_line(variation.arguments)
+            command[len(recipe.command) : len(recipe.command)] = _PLUGIN
+            start = Start(name, self._home.directory, variables)
+            child = launch(command, start, self._home.reaper)
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(file)
+            message = f"{recipe.command[0]} can't be started: {error}"
+            raise Refusal(ErrorCode.INTERNAL_ERROR, message) from error
+        process = SideProcess(child, file, self._until, on_gone)
+        self.processes.append(process)
+        return process
+
+    def _patched(
+        self, recipe: Recipe, patches: Sequence[PatchedFile]
+    ) -> tuple[Recipe, dict[str, str]]:
+        """How pytest is started with patches.
+
+        Raises:
+            OSError: They can't be handed on.
+        """
+        from cideldill_mcp.questions.patches import patched_start
+
+        if self._folder is None:
+            self._folder = mkdtemp(prefix=f"{self.id}-", dir=self._home.directory)
+        return patched_start(recipe, patches, self._folder)
+
+    def forget(self) -> None:
+        """Remove its files; it is over."""
+        for process in self.processes:
+            with suppress(OSError):
+                os.unlink(process.file)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _variables(
+        self, request: TraceRequest, variation: Variation, file: str
+    ) -> dict[str, str | None]:
+        """What a process has in its environment beside what it inherits."""
+        home = self._home
+        seed = None if HASH_SEED in variation.variables else home.hash_seed
         whole = replace(
             request,
             file=file,
             key=home.key,
             no_redact=home.no_redact,
-            hash_seed=home.hash_seed,
+            hash_seed=seed,
             workers=home.workers,
-            pinned=len(recipe.pinned) + len(_PLUGIN),
+            pinned=len(home.recipe().pinned) + len(_PLUGIN),
         )
-        variables = {VARIABLE: json.dumps(asdict(whole))}
-        if home.hash_seed is not None:
-            variables[HASH_SEED] = home.hash_seed
-        command = recipe.command_line(())
-        command[len(recipe.command) : len(recipe.command)] = _PLUGIN
-        try:
-            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            child = launch(command, Start(name, home.directory, variables), home.reaper)
-        except OSError as error:
-            with suppress(OSError):
-                os.unlink(file)
-            message = f"{command[0]} can't be started: {error}"
-            raise Refusal(ErrorCode.INTERNAL_ERROR, message) from error
-        process = SideProcess(child, file, self._until, on_gone)
-        self.processes.append(process)
-        return process
+        ours = {VARIABLE: json.dumps(asdict(whole)), **({} if seed is None else {HASH_SEED: seed})}
+        return {**variation.variables, **ours}
 
 
 class Questions:
@@ -254,10 +317,14 @@ class Questions:
     Args:
         home: For their processes.
         most: How many processes work at a time; default: as many as there are cores.
+
+    Attributes:
+        ledger: What was tried.
     """
 
     def __init__(self, home: Home, most: int | None = None) -> None:
         self._home = home
+        self.ledger = Ledger(self._ledgers, lambda text: home.redactor().redact_text(text))
         self._slots = Slots(most or cores())
         self._count = 0
         self._working: dict[str, Question] = {}
@@ -283,6 +350,10 @@ class Questions:
     def redactor(self) -> Redactor:
         """Hides secrets in what this process reads itself."""
         return self._home.redactor()
+
+    def _ledgers(self) -> list[Path]:
+        record = self._home.record
+        return [file_of_project(self.rootdir), *([Path(record) / OF_RECORD] if record else [])]
 
     @contextmanager
     def begin(
@@ -315,6 +386,7 @@ class Questions:
 
     async def close(self, within_s: float) -> None:
         """End all of them within a time; what lives then is killed."""
+        self.ledger.settle()
         for question in self:
             question.end("stopped")
             self._leave(question)
@@ -349,6 +421,4 @@ class Questions:
 
     def _forget(self, question: Question) -> None:
         self._working.pop(question.id, None)
-        for process in question.processes:
-            with suppress(OSError):
-                os.unlink(process.file)
+        question.forget()

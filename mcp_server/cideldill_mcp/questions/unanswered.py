@@ -64,7 +64,7 @@ def _cut(question: Question, run: SideRun) -> Refusal:
 def _uncollected(file: str, text: str) -> Refusal:
     return Refusal(
         ErrorCode.NOT_LIVE,
-        f"{file} can't be collected: {_last_line(text)}",
+        f"{file} can't be collected: {last_line(text)}",
         output=text[-MAX_OUTPUT:],
     )
 
@@ -74,16 +74,16 @@ def _failed(request: TraceRequest, run: SideRun, recorded: Recorded, python: str
     said = run.err.strip() or run.out.strip()
     code = run.returncode
     how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-    message = f"the process ended ({how}) before {request.nodeids[0]} began: {_last_line(said)}"
+    message = f"the process ended ({how}) before {request.nodeids[0]} began: {last_line(said)}"
     if not recorded.rootdir:
         message = (
             f"{python} has not recorded anything ({how}): is pytest-cideldill installed for it? "
-            f"{_last_line(said)}"
+            f"{last_line(said)}"
         )
     return Refusal(ErrorCode.NOT_LIVE, message, output=said[-MAX_OUTPUT:])
 
 
-def _last_line(text: str) -> str:
+def last_line(text: str) -> str:
     """The last line about an error, else the last one: pytest prints its rootdir below errors."""
     lines = [line.removeprefix("E  ").strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "rror" in line]

@@ -46,9 +46,11 @@ async def state(request: Request) -> Reply:
         body |= {"message": waits_for}
     if run is not None and run.warnings:
         body |= {"warnings": run.warnings}
+    if tried := request.questions.ledger.lines():
+        body |= {"tried": tried}
     if questions := [question.to_plain() for question in request.questions]:
         body |= {"questions": questions}
-    return Reply(body, lists=["running", "paused", "questions"])
+    return Reply(body, lists=["running", "paused", "questions", "tried"])
 
 
 def _engine(run: Run) -> dict[str, object]:

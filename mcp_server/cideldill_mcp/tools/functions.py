@@ -170,7 +170,25 @@ def _note_change(run: Run, pause: dict[str, Any], request: Request) -> None:
     elif request["modified_args"] is not None or request["modified_kwargs"] is not None:
         action = "modify"
     if action in words:
-        run.changed(pause, f"{words[action]} {_where(pause)}")
+        _note(run, pause, f"{words[action]} {_where(pause)}", request)
+
+
+def _note(run: Run, pause: dict[str, Any], what: str, request: Request) -> None:
+    """Note a change by force in the run, and among what was tried."""
+    run.changed(pause, what)
+    nodeid = pause["nodeid"]
+    if nodeid is not None:
+        request.questions.ledger.add_open(
+            f"{run.id} changed {what}", nodeid, lambda: _verdict(run, nodeid)
+        )
+
+
+def _verdict(run: Run, nodeid: str) -> str:
+    """What became of a test; empty: it is not over."""
+    test = run.results.of(nodeid)
+    if test is not None and test.has_ended and test.outcome:
+        return test.outcome
+    return "the run ended before" if run.is_over else ""
 
 
 def _where(pause: dict[str, Any]) -> str:
@@ -268,7 +286,7 @@ async def _evaluated(request: Request, source: str, seconds: float) -> dict[str,
         raise _timeout(request, stopped=False) from None
     for name in done.pop("changed"):
         if pause["phase"] != "post_mortem":  # there the verdict is made
-            run.changed(pause, f"the value of {name} {_where(pause)}")
+            _note(run, pause, f"the value of {name} {_where(pause)}", request)
     if pause_id in run.pauses and done["session_id"] not in pause["repl_sessions"]:
         pause["repl_sessions"].append(done["session_id"])
     if done.pop("timed_out"):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from cideldill_mcp.questions.ask_experiment import Experiments, experiment
 from cideldill_mcp.questions.ask_source import Source, source
 from cideldill_mcp.questions.ask_trace import Trace, trace
 from cideldill_mcp.questions.asker import TIMEOUT_S, Bounds
 from cideldill_mcp.questions.beside_runs import asker_of
+from cideldill_mcp.questions.experiment_specs import experiments_of
 from cideldill_mcp.questions.fitting import MAX_CHARS
 from cideldill_mcp.questions.registry import MAX_TIMEOUT_S
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
@@ -15,6 +17,9 @@ from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 
 ROOM = 4_000
 """Characters of a reply beside its text, at most."""
+
+ROOM_OF_TABLE = 20_000
+"""The same, where outcomes of 50 tests in 20 experiments stand beside it."""
 
 _ESCAPED = 2
 """Characters that a line feed or a quote of the text takes in JSON."""
@@ -40,12 +45,25 @@ async def ask_source(request: Request) -> Reply:
     return _reply(request, await source(asker, asked, _bounds(request)))
 
 
+async def ask_experiment(request: Request) -> Reply:
+    """`test_experiment`: what becomes of tests if this were otherwise?"""
+    asked = Experiments(
+        request["nodeids"],
+        experiments_of(request["experiments"] or []),
+        request["repeat"],
+        request["evaluate"] or [],
+        request["suggest"],
+    )
+    asker = asker_of(request.questions, request.runs, request.progress)
+    return _reply(request, await experiment(asker, asked, _bounds(request)), ROOM_OF_TABLE)
+
+
 def _bounds(request: Request) -> Bounds:
     return Bounds(request.max_chars, request["timeout_s"])
 
 
-def _reply(request: Request, body: dict[str, Any]) -> Reply:
-    return Reply(body, room=_ESCAPED * request.max_chars + ROOM)
+def _reply(request: Request, body: dict[str, Any], room: int = ROOM) -> Reply:
+    return Reply(body, room=_ESCAPED * request.max_chars + room)
 
 
 _NODEID = "Node id of one test"
@@ -98,6 +116,32 @@ TOOLS = (
             Param("file", "string", "With line: what is around it"),
             Param("line", "integer", minimum=1),
             Param("nodeid", "string", "Mark the lines that this test ran"),
+            *_BOUNDS,
+        ),
+    ),
+    Tool(
+        "test_experiment",
+        "What if?",
+        "Run tests as they are and with something changed, in fresh processes; cause names the "
+        "change that makes the failing test pass and breaks no other. Try a fix, or a suspicion, "
+        "without an edit: source is swapped in that process only, no file is touched.",
+        ask_experiment,
+        (
+            Param(
+                "nodeids", "array", "Tests, the failing one first", required=True, items="string"
+            ),
+            Param(
+                "experiments",
+                "array",
+                "Up to 20 of {patch: [{file, old, new}], diff, return: {function, value}, raise: "
+                "{function, type, message}, replace: {function, with: path, lambda or def}, "
+                "set_args: {function, arguments}, set_local: {file, line, name, value}, env, args, "
+                "order: [nodeids], name}; the changes with call or when. Values: {$eval}",
+                items="object",
+            ),
+            Param("repeat", "integer", "Runs of each", default=1, minimum=1, maximum=100),
+            Param("evaluate", "array", "At the failure or the test's end", items="string"),
+            Param("suggest", "boolean", "Add likely return values", default=False),
             *_BOUNDS,
         ),
     ),

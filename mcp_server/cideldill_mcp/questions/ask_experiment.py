@@ -1,0 +1,190 @@
+"""The question `test_experiment`: what becomes of tests if this were otherwise?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from cideldill_mcp.questions.asker import Asker, Bounds, flakiness, invalid, reply
+from cideldill_mcp.questions.experiment_specs import (
+    MOST_REPEATS,
+    MOST_TESTS,
+    Experiment,
+    Prepared,
+)
+from cideldill_mcp.questions.registry import PLAIN, Question
+from cideldill_mcp.questions.trials import Trial, first_failing, summary
+from pytest_cideldill.errors import Refusal
+from pytest_cideldill.protocol.trace_rows import TraceRequest
+
+NAME = "test_experiment"
+BASELINE = "baseline"
+
+_MOST_EXPRESSIONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Experiments:
+    """What is asked.
+
+    Attributes:
+        nodeids: The tests, the failing one first.
+        experiments: What is changed, each in processes of its own.
+        repeat: How often each of them, and the baseline, is run.
+        evaluate: Expressions, at the failure or at the end of the test's function.
+        suggest: Whether experiments of the answer's own are added.
+    """
+
+    nodeids: list[str]
+    experiments: list[Experiment] = field(default_factory=list)
+    repeat: int = 1
+    evaluate: list[str] = field(default_factory=list)
+    suggest: bool = False
+
+    def check(self) -> None:
+        """Check what can be checked without the sources.
+
+        Raises:
+            Refusal: `invalid_parameter`.
+        """
+        if not 1 <= len(self.nodeids) <= MOST_TESTS:
+            raise invalid("nodeids", len(self.nodeids), f"1 to {MOST_TESTS} of them")
+        if not self.experiments and not self.suggest:
+            raise invalid("experiments", "[]", "at least one, or suggest: true")
+        if not 1 <= self.repeat <= MOST_REPEATS:
+            raise invalid("repeat", self.repeat, f"1 to {MOST_REPEATS}")
+        if len(self.evaluate) > _MOST_EXPRESSIONS:
+            raise invalid("evaluate", len(self.evaluate), f"at most {_MOST_EXPRESSIONS}")
+        for each in self.evaluate:
+            try:
+                compile(each.strip(), "<evaluate>", "exec")
+            except (SyntaxError, ValueError) as error:
+                raise invalid("evaluate", each, f"expressions ({error})") from error
+
+
+async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[str, Any]:
+    """The reply to the question.
+
+    Raises:
+        Refusal: `test_not_found`, `function_not_found`, `file_not_found`, `invalid_line`,
+            `invalid_source`, `invalid_parameter`; `not_live`: no test has begun.
+    """
+    asked.check()
+    bounds.check()
+    questions = asker.questions
+    nodeids = [questions.nodeid(each) for each in asked.nodeids]
+    with questions.begin(NAME, nodeids[0], bounds.timeout_s, asker.progress) as question:
+        prepared = await asyncio.to_thread(_prepared, asker, asked.experiments)
+        base = TraceRequest("", nodeids, evaluate=asked.evaluate, tree=asked.suggest)
+        tasks = [
+            asyncio.ensure_future(_tried(question, base, each, asked.repeat))
+            for each in _all_started_alike([Prepared(Experiment(BASELINE), PLAIN), *prepared])
+        ]
+        try:
+            from cideldill_mcp.questions.experiment_table import table
+
+            baseline = await tasks[0]
+            refusal = await asyncio.to_thread(_refusal, question, base, baseline)
+            if refusal is not None:
+                raise refusal
+            trials = [await each for each in tasks[1:]]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if asked.suggest:
+            trials += await _suggested(question, base, baseline, asked.repeat)
+        first = first_failing(baseline) or next(iter(baseline.nodeids))
+        notes = _notes(question) + flakiness(asker, first, baseline.outcomes(first)[0])
+        answer = await asyncio.to_thread(table, baseline, trials, notes, bounds.max_chars)
+        cause = answer.fields.get("cause")
+        for each in trials:
+            what = f"{question.id} {each.name}"
+            questions.ledger.add(what, first, summary(baseline, each, cause))
+        return reply(question, first, baseline.verdict(first), answer)
+
+
+def _prepared(asker: Asker, experiments: Sequence[Experiment]) -> list[Prepared]:
+    from cideldill_mcp.questions.experiment_places import Places
+
+    places = Places(asker)
+    return [places.prepared(each) for each in experiments]
+
+
+def _all_started_alike(prepared: list[Prepared]) -> list[Prepared]:
+    """Where one is patched all start as that one does, so that only the patch is different."""
+    if all(each.variation.patches is None for each in prepared):
+        return prepared
+    return [
+        replace(each, variation=replace(each.variation, patches=each.variation.patches or ()))
+        for each in prepared
+    ]
+
+
+def _notes(question: Question) -> list[str]:
+    """What has to be known of an answer, as lines above it."""
+    if question.cut == "timeout":
+        return [f"partial: the time was over after {question.seconds:.0f} s"]
+    if question.cut == "stopped":
+        return [f"partial: {question.id} was stopped after {question.seconds:.0f} s"]
+    return []
+
+
+# --- processes ----------------------------------------------------------------------------------
+
+
+async def _tried(question: Question, base: TraceRequest, prepared: Prepared, repeat: int) -> Trial:
+    """All processes of one experiment."""
+    from cideldill_mcp.questions.recorded import read_recorded
+
+    asked, trial = prepared.experiment, Trial(prepared.experiment)
+    request = replace(
+        base,
+        nodeids=asked.order or base.nodeids,
+        changes=[asdict(each) for each in asked.changes],
+        tree=base.tree and asked.name == BASELINE,
+    )
+    running = [
+        asyncio.ensure_future(question.run(request, prepared.variation)) for _ in range(repeat)
+    ]
+    try:
+        for each in running:
+            run = await each
+            if run.file:
+                trial.runs.append(run)
+                trial.recorded.append(await asyncio.to_thread(read_recorded, run.file))
+    finally:
+        for each in running:
+            each.cancel()
+    if not trial.recorded:
+        trial.problem = "the time was over" if question.cut == "timeout" else "it was stopped"
+    elif (refusal := trial.recorded[0].refusal) is not None:
+        trial.problem = refusal[1]
+    return trial
+
+
+async def _suggested(
+    question: Question, base: TraceRequest, baseline: Trial, repeat: int
+) -> list[Trial]:
+    """Experiments of the answer's own."""
+    from cideldill_mcp.questions.suggestions import suggestions
+
+    found = await asyncio.to_thread(suggestions, baseline)
+    base = replace(base, tree=False)
+    tasks = [_tried(question, base, Prepared(each, PLAIN), repeat) for each in found]
+    return list(await asyncio.gather(*tasks))
+
+
+def _refusal(question: Question, base: TraceRequest, baseline: Trial) -> Refusal | None:
+    """Why there is nothing to compare with; None: there is."""
+    if baseline.nodeids:
+        return None
+    from cideldill_mcp.questions.recorded import Recorded
+    from cideldill_mcp.questions.registry import SideRun
+    from cideldill_mcp.questions.unanswered import unanswered
+
+    run = baseline.runs[0] if baseline.runs else SideRun("", question.cut, None)
+    recorded = baseline.recorded[0] if baseline.recorded else Recorded()
+    return unanswered(question, base, run, recorded)
