@@ -569,6 +569,41 @@ def test_a_recorded_session_has_what_was_tried(tmp_path: Path) -> None:
 
 
 @full
+def test_what_a_function_gave_in_a_test_that_passes_is_suggested(bench: Bench) -> None:
+    """For the same arguments; other results are no suggestion."""
+    bench.write(
+        test_rates="""
+        RATES = {"a": 1}
+        def rate(name):
+            return RATES[name]
+        def cost(name, hours):
+            return [name, rate(name) * hours]
+        def test_before():
+            assert cost("a", 2)[1] == 2
+        def test_it():
+            RATES["a"] = 5
+            assert cost("a", 2)[1] + 0 == 2
+        """
+    )
+    reply = ask(bench, ["test_rates.py"], suggest=True)
+    names = [each["name"] for each in reply["experiments"]]
+    assert "rate → 1" in names
+    assert of(reply, "rate → 1")["flips"] == ["test_rates.py::test_it"]
+
+
+@full
+def test_wrong_usage_of_the_command_names_the_way_out(tmp_path: Path) -> None:
+    for words, text in (
+        (["try", "test_x.py"], "nothing to try: give --patch"),
+        (["try", "test_x.py", "--set", "x.py", "a", "1"], "--set takes FILE:LINE"),
+        (["try", "test_x.py", "--spec", "none.json"], "none.json can't be read"),
+        (["try", "test_x.py", "--return", "f", "1 +"], "experiments[0].return.value"),
+    ):
+        done = command(tmp_path, *words)
+        assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+
+
+@full
 def test_what_was_tried_is_kept(asking: Bench, tmp_path: Path) -> None:
     ask(asking, ["test_shop.py::test_total"], {"name": "mine", "env": {"A": "1"}})
     ask(

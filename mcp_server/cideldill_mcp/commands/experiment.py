@@ -103,6 +103,8 @@ def _specs(chosen: argparse.Namespace) -> list[Any]:
         ValueError: A file can't be read, or is no JSON.
     """
     given: list[tuple[str, Any]] = getattr(chosen, "parts", None) or []
+    if not given and chosen.spec is None and not chosen.suggest:
+        raise ValueError(f"nothing to try: give {', '.join(_OF_OPTIONS)}, --spec or --suggest")
     parts = [_OF_OPTIONS[option](values) for option, values in given]
     if chosen.together and parts:
         parts = [_joined(parts)]

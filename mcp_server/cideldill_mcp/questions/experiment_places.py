@@ -42,8 +42,15 @@ class Places:
 
         Raises:
             Refusal: `function_not_found`, `file_not_found`, `invalid_line`, `invalid_source`,
-                `invalid_parameter`.
+                `invalid_parameter`; it names the experiment.
         """
+        try:
+            return self._prepared(asked)
+        except Refusal as refusal:
+            message = f"experiment {asked.name!r}: {refusal.message}"
+            raise Refusal(refusal.code, message, **refusal.extra) from refusal
+
+    def _prepared(self, asked: Experiment) -> Prepared:
         made: list[PatchedFile] = []
         if asked.patches or asked.diff:
             made = patched_files(self._project, asked.patches, asked.diff, self._redact)
