@@ -55,6 +55,8 @@ class _Change:
         self._failures = 0
         self.begin()
         self.judges: dict[int, tuple[CodeType, Judge]] = {}
+        # Of a replacement that is written out: id of the globals → those, and the function.
+        self._functions: dict[int, tuple[dict[str, Any], Callable[..., Any]]] = {}
 
     def begin(self) -> None:
         """A test is over: the next one counts anew."""
@@ -69,6 +71,17 @@ class _Change:
         """The number of this call or pass."""
         self.seen = number = next(self._calls)
         return number
+
+    def replacement(self, names: dict[str, Any]) -> Callable[..., Any]:
+        """The function that is called instead of one with these globals; the same each time.
+
+        Raises:
+            Refusal: The source makes none.
+        """
+        known = self._functions.get(id(names))
+        if known is None:
+            known = self._functions[id(names)] = names, made_of(self.spec.source, names)
+        return known[1]
 
     def fails(self) -> bool:
         """Whether a further failure is to be reported."""
@@ -224,7 +237,7 @@ class Changes:
             self._assign(spec, stop.frames[0])
             return Resolution()
         if spec.kind == "replace" and not is_path(spec.source):
-            function = made_of(spec.source, stop.frames[0].f_globals)
+            function = change.replacement(stop.frames[0].f_globals)
             return Resolution("replace", value=(Replacement("the replacement", function), None))
         assert stop.resolve is not None
         pause = Pause("", stop.phase, list(stop.frames), {}, stop.resolve, dict(stop.names or {}))
