@@ -53,10 +53,11 @@ def _run_script(path: str, names: dict[str, Any]) -> None:
     if not sys.flags.safe_path:
         sys.path[0] = os.path.dirname(os.path.realpath(path))
     path = os.path.join(os.getcwd(), path)
-    names |= {"__file__": path, "__loader__": SourceFileLoader("__main__", path)}
+    loader = SourceFileLoader("__main__", path)
+    names |= {"__file__": path, "__loader__": loader}
     names |= dict.fromkeys(("__cached__", "__doc__", "__package__", "__spec__"))
     with open(path, "rb") as file:
-        code = compile(file.read(), path, "exec", dont_inherit=True)
+        code = loader.source_to_code(file.read(), path)
     exec(code, names)
 
 

@@ -23,7 +23,10 @@ from tests.together.workbench import Bench, workbench
 
 COMMAND = "import sys; from cideldill_mcp.commands.main import main; sys.exit(main())"
 
-full = pytest.mark.full
+full, soak = pytest.mark.full, pytest.mark.soak
+
+OFTEN = ("default", "generated", "waiting", "wrapped", "properties")
+"""Programs that are tried in the full tier; all others are in the soak tier."""
 
 SHOP = """
     TAXES = {"a": 1}
@@ -151,7 +154,11 @@ def experiments_of(case: Case) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(each, id=each.name, marks=[] if each.name == "comparison" else full)
+        pytest.param(
+            each,
+            id=each.name,
+            marks=[] if each.name == "comparison" else full if each.name in OFTEN else soak,
+        )
         for each in CASES
     ],
 )
@@ -260,12 +267,16 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 
 @full
-@pytest.mark.parametrize("name", CHANGES)
-def test_each_kind_of_change(asking: Bench, name: str) -> None:
-    change, expected = CHANGES[name]
-    reply = ask(asking, ["test_shop.py"], {"name": "it"} | change)
-    outcomes = of(reply, "it")["outcomes"]
-    assert {each: outcomes[f"test_shop.py::{each}"] for each in expected} == expected, reply["text"]
+def test_each_kind_of_change(asking: Bench) -> None:
+    named = [{"name": name} | change for name, (change, _) in CHANGES.items()]
+    reply = ask(asking, ["test_shop.py"], *named, timeout_s=120)
+    before = reply["baseline"]
+    for name, (_, expected) in CHANGES.items():
+        found = of(reply, name)
+        flipped = dict.fromkeys(found["flips"], "passed") | dict.fromkeys(found["breaks"], "failed")
+        outcomes = before | flipped | found["outcomes"]
+        shown = {each: outcomes[f"test_shop.py::{each}"] for each in expected}
+        assert (name, shown) == (name, expected), reply["text"]
 
 
 NOT_APPLIED: dict[str, tuple[dict[str, Any], str]] = {
@@ -299,16 +310,15 @@ NOT_APPLIED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @full
-@pytest.mark.parametrize("name", NOT_APPLIED)
-def test_what_was_not_reached_is_not_applied(asking: Bench, name: str) -> None:
-    change, reason = NOT_APPLIED[name]
-    reply = ask(asking, ["test_shop.py::test_total"], {"name": "it"} | change)
-    found = of(reply, "it")
-    assert (found["applied"], found["flips"], found["breaks"]) == (False, [], [])
-    (line,) = [line for line in reply["text"].splitlines() if line.startswith("it ")]
-    assert "not applied" in line
-    assert reason in line, line
+def test_what_was_not_reached_is_not_applied(asking: Bench) -> None:
+    named = [{"name": name} | change for name, (change, _) in NOT_APPLIED.items()]
+    reply = ask(asking, ["test_shop.py::test_total"], *named)
     assert "cause" not in reply
+    for name, (_, reason) in NOT_APPLIED.items():
+        found = of(reply, name)
+        assert (name, found["applied"], found["flips"], found["breaks"]) == (name, False, [], [])
+        (line,) = [each for each in reply["text"].splitlines() if each.startswith(f"{name} ")]
+        assert ("not applied" in line, reason in line) == (True, True), line
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {

@@ -17,7 +17,7 @@ import pytest
 from tests.together.real_package import CLICK, Breakage, Release, environment, unpacked
 from tests.together.test_experiments import COMMAND, digest_of
 
-pytestmark = [pytest.mark.full, pytest.mark.long(30)]
+pytestmark = pytest.mark.long(30)
 
 ANSWER_S = 240.0
 
@@ -150,7 +150,17 @@ PROJECTS = (
 )
 
 
-@pytest.mark.parametrize("project", PROJECTS, ids=[each.release.name for each in PROJECTS])
+@pytest.mark.parametrize(
+    "project",
+    [
+        pytest.param(
+            each,
+            id=each.release.name,
+            marks=pytest.mark.full if each.release.name == "iniconfig" else pytest.mark.soak,
+        )
+        for each in PROJECTS
+    ],
+)
 def test_the_true_fix_is_named(project: Project, tmp_path: Path) -> None:
     breakage = project.breakage
     root = unpacked(project.release, tmp_path)

@@ -276,7 +276,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Failur
     [
         pytest.param("counts", "never", marks=pytest.mark.soak),
         pytest.param("counts", "failure", marks=pytest.mark.soak),
-        ("raises", "failure"),
+        pytest.param("raises", "failure", marks=pytest.mark.soak),
         pytest.param("gives a mock", "failure", marks=pytest.mark.soak),
     ],
 )

@@ -132,9 +132,10 @@ def test_a_broken_suite_fails_as_without_the_debugger(broken: Suite, tmp_path: P
         assert_same(broken, tmp_path / "driven.json", all_results(agent))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("release", "workers"),
-    [pytest.param(MORE_ITERTOOLS, 2, marks=pytest.mark.soak), (CLICK, 4)],
+    [(MORE_ITERTOOLS, 2), (CLICK, 4)],
     ids=["more-itertools", "click"],
 )
 def test_a_suite_in_workers_ends_as_without_the_debugger(

@@ -118,7 +118,7 @@ def test_in_any_second_so_many_hits_are_written(tmp_path: Path) -> None:
     assert most <= MAX_ROWS_PER_S * 2  # two of our seconds share one of theirs
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_the_calls_of_a_hot_function_are_limited_the_same(tmp_path: Path) -> None:
     """Each row is a call here."""
     count = MAX_ROWS_PER_S
