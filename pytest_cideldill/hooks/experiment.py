@@ -136,7 +136,7 @@ class Experiment:
             text = lens.text(done.output, _ERROR) if done.is_error else lens.show(done.value)
             line = lines[number] if lines else frame.f_lineno
             file, function = lens.place(frame, line)["file"], frame.f_code.co_qualname
-            self._rows.add(["value", expression, text, done.is_error, file, line, function])
+            self._rows.add(["evaluated", expression, text, done.is_error, file, line, function])
 
 
 def _code_of(item: pytest.Function) -> CodeType | None:

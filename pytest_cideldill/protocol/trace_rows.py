@@ -38,7 +38,7 @@ and how many calls or passes its place had |
 | `unreached` | facts | at the end: why places of changes were not reached: number of the change \
 → a fact as of `Watched` |
 | `patched` | files | at the end: patched files that were imported |
-| `value` | expression, text, error, file, line, function | what an expression gave at the \
+| `evaluated` | expression, text, error, file, line, function | what an expression gave at the \
 failure, or at the end of the test's function; `error`: the text is of an exception |
 | `reached` | limit, text | a limit of work was reached; what it means, as a sentence |
 | `missing` | nodeids, beside | node ids that no test has; tests that are near them |

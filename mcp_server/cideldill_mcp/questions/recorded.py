@@ -347,7 +347,7 @@ class _Reader:
             "unapplied": self._add_unapplied,
             "unreached": self._add_unreached,
             "patched": self._add_patched,
-            "value": self._add_value,
+            "evaluated": self._add_evaluated,
             "end": self._add_end,
         }
 
@@ -403,7 +403,7 @@ class _Reader:
     def _add_patched(self, files: list[str]) -> None:
         self.recorded.patched = files
 
-    def _add_value(self, expression: str, text: str, *more: Any) -> None:
+    def _add_evaluated(self, expression: str, text: str, *more: Any) -> None:
         is_error, file, line, _function = more
         self._test.values[expression] = Value(text, is_error, f"{file}:{line}")
 
