@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cideldill_mcp.processes.launch import Recipe
@@ -360,6 +360,7 @@ def test_a_diff_of_a_file_that_is_not_there_is_refused(project: Project) -> None
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "  d", "-- e", "++ f", "\f"]), max_size=12)
 
 
+@example(["-- e", "b", "a", "a"], ["++ f", "b", "a"], 0, (False, False))
 @given(before=LINES, after=LINES, context=st.integers(0, 4), ends=st.tuples(*[st.booleans()] * 2))
 @settings(max_examples=150, deadline=None)
 def test_what_difflib_writes_is_read(

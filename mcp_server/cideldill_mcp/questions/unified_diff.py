@@ -1,7 +1,8 @@
 """Reads unified diffs, and applies their hunks to the lines of a file.
 
 A hunk must match exactly, but may have moved: the line in its header comes first, else the one
-place where its lines are. The counts in headers are not used, as people and models miscount.
+place where its lines are. The counts in headers are used only where lines of a hunk look like the
+header of a file, as people and models miscount.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 
 NO_FILE: Final = "/dev/null"
 
-_HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@)?")
+_HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@)?")
 _NO_TEXT: Final = ("GIT binary patch", "Binary files ")
 
 
@@ -28,12 +29,19 @@ class Hunk:
     Attributes:
         at: The line of the diff where it begins.
         start: The first of the old lines, by the header; None: it has no number.
+        counts: How many old and new lines it has, by the header.
     """
 
     at: int
     start: int | None
+    counts: tuple[int, int] = (0, 0)
     old: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
+
+    @property
+    def lacks_both(self) -> bool:
+        """Whether old and new lines have to come, by the header."""
+        return len(self.old) < self.counts[0] and len(self.new) < self.counts[1]
 
     def places(self, lines: Sequence[str], after: int) -> list[int]:
         """Where the old lines are, as indexes from `after` on; one only if the header is right."""
@@ -70,13 +78,15 @@ def read_diff(text: str) -> list[FileDiff]:
         below = lines[number:]
         if line.startswith(_NO_TEXT):
             raise MalformedDiff(f"line {number} of the diff is about a file that is no text")
-        if _begins_file([line, *below[:2]]):
+        if _begins_file([line, *below[:2]], hunk):
             files.append(FileDiff(number, _name(line), _name(below[0])))
             hunk = None
         elif header := _HUNK.match(line):
             if not files:
                 raise MalformedDiff(f"line {number} of the diff is a hunk without --- and +++")
-            hunk = Hunk(number, int(header[1]) if header[1] else None)
+            hunk = Hunk(number, None)
+            if header[1]:
+                hunk = Hunk(number, int(header[1]), (int(header[2] or 1), int(header[3] or 1)))
             files[-1].hunks.append(hunk)
         elif hunk is not None and not _add(hunk, line, below):
             hunk = None
@@ -96,16 +106,24 @@ def apply(hunks: Sequence[tuple[int, Hunk]], lines: Sequence[str]) -> list[str]:
     return [line if line.endswith("\n") else f"{line}\n" for line in held[:-1]] + held[-1:]
 
 
-def _begins_file(lines: Sequence[str]) -> bool:
-    """Whether lines are a header, and not removed and added ones that begin with `--` and `++`."""
-    return [line[:4] for line in lines[:2]] == ["--- ", "+++ "] and "".join(lines[2:3])[:2] == "@@"
+def _begins_file(lines: Sequence[str], hunk: Hunk | None) -> bool:
+    """Whether lines are a header, and not removed and added ones that begin with `--` and `++`.
+
+    Both look alike where the next hunk follows. Then the names of a header are of one file.
+    """
+    if [line[:4] for line in lines[:2]] != ["--- ", "+++ "] or "".join(lines[2:3])[:2] != "@@":
+        return False
+    if hunk is None or not hunk.lacks_both:
+        return True
+    old, new = (re.sub(r"^[a-z]/", "", line[4:].partition("\t")[0]) for line in lines[:2])
+    return old == new or NO_FILE in (old, new)
 
 
 def _add(hunk: Hunk, line: str, below: Sequence[str]) -> bool:
     """Add a line to a hunk; False: it is behind its end."""
     kind = line[:1] or " "
     ahead = [each for each in below if each][:3]
-    if not line and (not ahead or ahead[0][0] not in " +-" or _begins_file(ahead)):
+    if not line and (not ahead or ahead[0][0] not in " +-" or _begins_file(ahead, hunk)):
         return False  # not a line without its space, but a gap behind the hunk
     if kind in " +-":
         text = line[1:] if below and below[0].startswith("\\") else f"{line[1:]}\n"
