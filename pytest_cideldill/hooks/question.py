@@ -13,7 +13,7 @@ import secrets
 import sys
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -43,6 +43,10 @@ from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.source_text import Texts
 from pytest_cideldill.sourcecode.names import FunctionName, parse_function_name
 from pytest_cideldill.tracing.interface import SourceUnavailable
+
+if TYPE_CHECKING:
+    from pytest_cideldill.watching.feed import WatchFeed
+    from pytest_cideldill.watching.recorder import WatchRecorder
 
 _SWITCHED_OFF: Final[dict[str, object]] = {
     "no_cov": True,  # pytest-cov
@@ -135,7 +139,7 @@ class QuestionPlugin:
         self.redaction = Redaction(config, host, redactor, settings)
         self._redactor = redactor
         self._is_over = False
-        self._watch = _Watch(request, rows, self.lens)
+        self._recording = _Recording(request, rows, self.lens)
 
     # --- the run ----------------------------------------------------------------------------
 
@@ -178,11 +182,12 @@ class QuestionPlugin:
         self._rows.add(["test", self.lens.nodeids.shown(item.nodeid)])
         self._rows.flush()
         yield
-        self._watch.end_test()
+        self._recording.end_test()
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     @guest
-    def pytest_runtest_setup(self) -> Iterator[None]:
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        self._recording.begin_test(getattr(item, "module", None))
         yield from self._phase("setup")
 
     @pytest.hookimpl(wrapper=True, trylast=True)
@@ -217,15 +222,15 @@ class QuestionPlugin:
     def _phase(self, name: str) -> Iterator[None]:
         self._redactor.look_again()
         self._rows.add(["phase", name])
-        self._watch.go_on()
+        self._recording.go_on()
         yield
-        self._watch.pause()
+        self._recording.pause()
 
     def close(self) -> None:
         """pytest is over."""
         if not self._is_over:
             self._is_over = True
-            self._watch.close()
+            self._recording.close()
             self._rows.add(["end"])
             self._rows.close()
             if self._rows.failure is not None:  # the file can't say so
@@ -298,7 +303,7 @@ class _NoLink:
         return None
 
 
-class _Watch:
+class _Recording:
     """The recorder, with its source of events.
 
     Raises:
@@ -308,16 +313,30 @@ class _Watch:
     def __init__(self, request: TraceRequest, rows: RowFile, lens: Lens) -> None:
         self._request, self._rows, self._lens = request, rows, lens
         name = None if request.function is None else parse_function_name(request.function)
-        self._wants = request.tree or name is not None
         self._values = Values(lens)
-        self._table = CodeTable(lens, name)
-        self._recorder = recorder = CallRecorder(request, rows, self._table, self._values)
+        self._table = CodeTable(lens, name, has_parts=request.watch is not None)
         self._failed = False
-        self._feed: Feed | None = None
-        if self._wants:
-            self._feed = _feed()(recorder, self._table, Libraries(lens.project), self._fail)
-            recorder.source = self._feed
-            at_fork(after_in_child=self._feed.stop)
+        self._recorder: CallRecorder | WatchRecorder
+        self._feed: Feed | WatchFeed | None = None
+        if request.watch is not None:
+            from pytest_cideldill.watching.feed import watching
+
+            self._recorder, self._feed = watching(
+                request, rows, self._table, self._values, self._fail
+            )
+        else:
+            self._recorder = recorder = CallRecorder(request, rows, self._table, self._values)
+            if request.tree or name is not None:
+                self._feed = _feed()(recorder, self._table, Libraries(lens.project), self._fail)
+                recorder.source = self._feed
+        if self._feed is not None:
+            at_fork(after_in_child=self._feed.abandon)
+
+    def begin_test(self, module: object) -> None:
+        """The setup of a test begins; `module`: the one that it is in, if any."""
+        if not isinstance(self._recorder, CallRecorder) and not self._failed:
+            self._values.renew()
+            self._recorder.begin_test(module)
 
     def go_on(self) -> None:
         """A phase of a test begins."""
@@ -338,9 +357,9 @@ class _Watch:
         if self._feed is not None:
             self._feed.close()
         request = self._request
-        if request.function is not None and not self._recorder.was_called:
+        if request.function is not None and not self._recorder.choice.was_called:
             self._explain(parse_function_name(request.function))
-        for text, number in self._recorder.failed_conditions.items():
+        for text, number in self._recorder.choice.failed_conditions.items():
             self._rows.add(["reached", "when", f"`when` raised {text} at {number} calls"])
 
     def _explain(self, name: FunctionName) -> None:
@@ -355,7 +374,8 @@ class _Watch:
             return True
         if not isinstance(error, RecursionError) and not self._failed:
             self._failed = True
-            self.pause()
+            if self._feed is not None:
+                self._feed.abandon()
             self._rows.add(["reached", "failure", f"pytest-cideldill failed: {text_of(error)}"])
         return False
 

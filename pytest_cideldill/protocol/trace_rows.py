@@ -32,6 +32,19 @@ it is gone |
 | `raise` | text | an exception arises in the line, or arrives there |
 | `lines` | code, pairs | how often lines of a function ran in a test: `[line, count]`, at its end |
 | `matches` | count | how many calls of the asked function there were in a test, at its end |
+| `watch` | text, code, line, caller, line, call | a watch begins: the first value, where, by whom \
+that was called, the how-manieth call of the function; no code: before the test |
+| `changed` | parts, code, line, caller, line, thread, code, line, caller, line, late | a line \
+changed the value, or the object: `[place in it, old, new]` of each part, null for what was not \
+there; its caller; a line of another thread that may have done it instead; how many lines later \
+it was seen |
+| `writer` | code, line, count | how often that line has changed it so far |
+| `aliases` | when, texts | what else holds the object, at the `first` change or the `end` |
+| `became` | code, line, caller, line, names | after that line `until` is true; locals there as \
+`[name, text]` |
+| `true_at_first` | | `until` is true when the watch begins |
+| `lost` | code, line, caller, line | behind that line nothing leads to the object |
+| `value` | text | the value at the end |
 | `reached` | limit, text | a limit of work was reached; what it means, as a sentence |
 | `missing` | nodeids, beside | node ids that no test has; tests that are near them |
 | `uncollected` | nodeid, text | a file could not be collected |
@@ -72,6 +85,7 @@ class TraceRequest:
         hash_seed: What is set as PYTHONHASHSEED, which tests don't see; None: the user's.
         pinned: How many of pytest's first arguments the asking process added.
         workers: Whether workers of xdist may be used.
+        watch: The fields of a `WatchRequest`, if something is to be watched.
     """
 
     file: str
@@ -88,6 +102,24 @@ class TraceRequest:
     hash_seed: str | None = None
     pinned: int = 0
     workers: bool = False
+    watch: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """What is to be watched: in the chosen call of the function, else in modules.
+
+    Attributes:
+        expression: What is watched.
+        module: Whose globals are its names, where there is no function.
+        until: Ends the watch when it becomes true.
+        max_changes: Most changes that have a row; of further ones the writers are counted.
+    """
+
+    expression: str
+    module: str | None = None
+    until: str | None = None
+    max_changes: int = 50
 
 
 Row = list[Any]

@@ -103,7 +103,7 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
     """Run a test in a process, and read what that has seen.
 
     Of several tests that the node id means the first that failed is taken, else the first; of those
-    with a chosen call, if any has one.
+    with a chosen call or a watch, if any has one.
 
     Args:
         question: Runs it.
@@ -133,7 +133,7 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
         from cideldill_mcp.questions.unanswered import unanswered
 
         raise await asyncio.to_thread(unanswered, question, request, run, recorded)
-    chosen = [test for test in tests if test.focus is not None] or tests
+    chosen = [test for test in tests if test.focus is not None or test.watched] or tests
     failing = [test for test in chosen if test.outcome in FAILING]
     return Seen(run, recorded, (failing or chosen)[0])
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from pytest_cideldill.protocol.trace_rows import Row
@@ -20,6 +21,18 @@ BODIES: Final = frozenset({"module", "class"})
 """Kinds of code that run when something is defined."""
 
 FAILED: Final = "failed"
+
+WATCHED: Final = (
+    "watch",
+    "changed",
+    "writer",
+    "aliases",
+    "became",
+    "true_at_first",
+    "lost",
+    "value",
+)
+"""Rows of a watch."""
 
 _UNUSUAL: Final = frozenset({"skipped", "xfailed", "xpassed"})
 
@@ -167,6 +180,7 @@ class RecordedTest:
         calls: By number.
         lines: How often lines ran, by code.
         matches: How many calls of the asked function there were; None: it did not get so far.
+        watched: The rows of a watch, in order, with the phase in which each came.
     """
 
     nodeid: str
@@ -175,6 +189,7 @@ class RecordedTest:
     focus: Focus | None = None
     lines: list[tuple[Code, dict[int, int]]] = field(default_factory=list)
     matches: int | None = None
+    watched: list[tuple[str, Row]] = field(default_factory=list)
 
     @property
     def failure(self) -> Phase | None:
@@ -320,6 +335,8 @@ class _Reader:
             "process": self._add_process,
             "end": self._add_end,
         }
+        for kind in WATCHED:
+            self._kinds[kind] = partial(self._add_watched, kind)
 
     def add(self, rows: list[Row]) -> None:
         kinds = self._kinds
@@ -471,6 +488,9 @@ class _Reader:
 
     def _add_raise(self, text: str) -> None:
         self._note(("raise", text))
+
+    def _add_watched(self, kind: str, *columns: Any) -> None:
+        self._test.watched.append((self._phase.name, [kind, *columns]))
 
     def _note(self, event: Event) -> None:
         if not self._lines:

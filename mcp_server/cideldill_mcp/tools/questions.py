@@ -6,6 +6,7 @@ from typing import Any
 
 from cideldill_mcp.questions.ask_source import Source, source
 from cideldill_mcp.questions.ask_trace import Trace, trace
+from cideldill_mcp.questions.ask_watch import MAX_CHANGES, MOST_CHANGES, WatchQuestion, watch
 from cideldill_mcp.questions.asker import TIMEOUT_S, Bounds
 from cideldill_mcp.questions.beside_runs import asker_of
 from cideldill_mcp.questions.fitting import MAX_CHARS
@@ -31,6 +32,22 @@ async def ask_trace(request: Request) -> Reply:
     )
     asker = asker_of(request.questions, request.runs, request.progress)
     return _reply(request, await trace(asker, asked, _bounds(request)))
+
+
+async def ask_watch(request: Request) -> Reply:
+    """`test_watch`: each change of a value, and who made it."""
+    asked = WatchQuestion(
+        request["nodeid"],
+        request["expression"],
+        request["function"],
+        request["module"],
+        request["call"],
+        request["when"],
+        request["until"],
+        request["max_changes"],
+    )
+    asker = asker_of(request.questions, request.runs, request.progress)
+    return _reply(request, await watch(asker, asked, _bounds(request)))
 
 
 async def ask_source(request: Request) -> Reply:
@@ -84,6 +101,36 @@ TOOLS = (
             Param("call", "integer", "Which of its calls. Default: 1", minimum=1),
             Param("when", "string", "Its first call for which this expression is true"),
             Param("depth", "integer", "Of the tree. Default: what has room", minimum=1),
+            *_BOUNDS,
+        ),
+    ),
+    Tool(
+        "test_watch",
+        "Who changed a value",
+        "Who changed a value, and when did it become wrong: each change with the line and function "
+        "that made it and its caller, also through other names of the object; what else holds it. "
+        "Runs the test beside any run.",
+        ask_watch,
+        (
+            Param("nodeid", "string", _NODEID, required=True),
+            Param(
+                "expression",
+                "string",
+                "self.items[0].price, len(queue); without function: shop.cart.CACHE",
+                required=True,
+            ),
+            Param("function", "string", "Evaluate it in a call of this, from its start"),
+            Param("module", "string", "Or over the globals of this"),
+            Param("call", "integer", "Which call. Default: 1", minimum=1),
+            Param("when", "string", "Its first call for which this expression is true"),
+            Param("until", "string", "Stop after the first line that makes this true"),
+            Param(
+                "max_changes",
+                "integer",
+                default=MAX_CHANGES,
+                minimum=1,
+                maximum=MOST_CHANGES,
+            ),
             *_BOUNDS,
         ),
     ),
