@@ -68,6 +68,31 @@ def test_unwatched():
     lines(1)  # the chosen call
     note(least(lines, 200_000, 5))
 
+class Basket:
+    def __init__(self):
+        self.items = [1, 2, 3]
+        self.price = 1
+
+def keep(basket):
+    basket.price += 1
+
+def watched(basket, count):
+    total = found = 0
+    for number in range(count):
+        total += number * 2
+        if total % 3 == 0:
+            found += 1
+        last = total - found
+    return last
+
+def watch(count):
+    basket = Basket()
+    keep(basket)
+    return watched(basket, count)
+
+def test_watched():
+    note(least(watch, 40_000, 1) / 4.3)
+
 def test_long():
     lines(250_000)  # a million lines
     note(1)
@@ -78,6 +103,26 @@ REQUESTS: dict[str, tuple[str, dict[str, object], str]] = {
     "a line of the chosen call": (
         "test_lines",
         {"function": "lines", "call": 1},
+        "µs a line",
+    ),
+    "a line while an object is watched": (
+        "test_watched",
+        {"function": "keep", "call": 1, "watch": {"expression": "basket"}},
+        "µs a line",
+    ),
+    "a line while a list in an attribute is watched": (
+        "test_watched",
+        {"function": "keep", "call": 1, "watch": {"expression": "basket.items"}},
+        "µs a line",
+    ),
+    "a line while a local is watched": (
+        "test_watched",
+        {"function": "watched", "call": 1, "watch": {"expression": "found"}},
+        "µs a line",
+    ),
+    "a line while an expression is watched": (
+        "test_watched",
+        {"function": "watched", "call": 1, "watch": {"expression": "len(basket.items)"}},
         "µs a line",
     ),
     "code beside the chosen call": (

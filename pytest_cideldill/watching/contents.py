@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from types import ModuleType
 from typing import Any, Final, NamedTuple
@@ -228,7 +228,7 @@ class _Named(Look):
         self._look(value, show)
         self.every = 1 + self._weight() // _ID_SHARE
 
-    def _print(self, value: Any) -> Fingerprint | tuple[Any, ...]:
+    def _print(self, value: Any) -> Fingerprint:
         raise NotImplementedError
 
     def _pairs(self, value: Any) -> Sequence[tuple[Any, Any]]:
@@ -310,22 +310,29 @@ class _Attributes(_Named):
 
     def __init__(self, value: Any, found: Layout | None, show: Show) -> None:
         self._layout = found
+        has_slots = found is None or bool(found.slots)
+        self._get = None if found is None or has_slots else found.get_dict
         super().__init__(value, show)
 
-    def _print(self, value: Any) -> tuple[Any, ...]:
+    def is_same(self, value: Any) -> bool:
+        get = self._get
+        if get is not None:
+            names = get(value, type(value))
+            if type(names) is dict:
+                return memory.of_dict(names) == self._seen
+        return self._print(value) == self._seen
+
+    def _print(self, value: Any) -> Fingerprint:
         found = self._layout
         if found is None:
             names = _names_of(value)
-            if type(names) is dict:
-                return (memory.of_dict(names),)
-            return tuple(map(id, names.values()))
+            return memory.of_dict(names) if type(names) is dict else _ids(names.values())
         names = None if found.get_dict is None else found.get_dict(value, found.cls)
-        own: Any = 0 if names is None else id(names)
-        if names is not None and layout.is_a(type(names), dict):
-            own = memory.of_dict(names)
-        if not found.slots:
-            return (own,)
-        return (own, *map(id, _slot_values(found, value)))
+        if not found.slots and names is not None and layout.is_a(type(names), dict):
+            return memory.of_dict(names)
+        # Slots are few, and so is what has them in a row with a dictionary.
+        pairs = () if names is None else dict.values(names)
+        return _ids((*pairs, *_slot_values(found, value)))
 
     def _pairs(self, value: Any) -> Sequence[tuple[Any, Any]]:
         if self._layout is not None:
@@ -336,9 +343,9 @@ class _Attributes(_Named):
     def _place(self, key: Any, show: Show) -> str:  # noqa: ARG002
         return f".{key}"
 
-    def _weight(self) -> int:
-        own: Any = self._seen[0] if self._layout is not None else self._seen  # type: ignore[index]
-        return len(own) if type(own) is tuple else 0
+
+def _ids(values: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(map(id, values))
 
 
 def _slot_values(found: Layout, value: Any) -> Iterator[Any]:

@@ -9,7 +9,8 @@ from itertools import pairwise
 from types import FrameType
 from typing import Any, Final
 
-from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.frame_locals import read_aside
+from pytest_cideldill.watching import memory
 from pytest_cideldill.watching.contents import SCALARS, Look
 from pytest_cideldill.watching.expressions import LOST
 from pytest_cideldill.watching.holders import (
@@ -22,6 +23,7 @@ from pytest_cideldill.watching.holders import (
     holders,
     near,
 )
+from pytest_cideldill.watching.memory import Fingerprint
 
 _MOST_PLACES: Final = 8
 
@@ -52,7 +54,7 @@ class _Place:
     def get(self) -> Any:
         """What is there; `LOST` if that is something else."""
         if self.frame is not None:
-            value = read_locals(self.frame).get(self._name, LOST)
+            value = read_aside(self.frame).get(self._name, LOST)
             if id(value) != self._first:
                 return LOST
         else:
@@ -77,6 +79,14 @@ def _hop(holder: Any, held: Any) -> _Hop:
             if value is held:
                 return _INDEX, at, id(held)
     return _ANY, None, id(held)
+
+
+def _content(value: Any) -> Fingerprint | None:
+    """What a list or a dictionary holds; None of what is neither, or empty."""
+    kind = type(value)
+    if kind is list and value:
+        return memory.of_list(value)
+    return memory.of_dict(value) if kind is dict and value else None
 
 
 def _follow(holder: Any, hop: _Hop) -> Any:
@@ -108,6 +118,7 @@ class Followed:
         self._ref: Callable[[], Any] | None = None
         self._places: list[_Place] = []
         self._looks: Sequence[Look] = ()
+        self._held: Fingerprint | None = None
         self._is_empty = False
         self.is_gone = False
         if self._kind in SCALARS:
@@ -145,10 +156,10 @@ class Followed:
         """
         if self._ref is not None:
             value = self._ref()
-            if value is None:
-                self.is_gone = True
-                return LOST
-            return value
+            if value is not None:
+                return value
+            self.is_gone = True
+            return LOST
         if self.is_constant:
             return self._constant
         for at, place in enumerate(self._places):
@@ -173,6 +184,7 @@ class Followed:
             without: A frame that is just being left.
         """
         begun = self._allowance.now()
+        self._held = _content(value)
         trails = holders(value, lambda _: False, self._is_user)
         places: list[_Place] = []
         for trail in trails:
@@ -215,5 +227,7 @@ class Followed:
         return found[0]
 
     def _fits(self, value: Any) -> bool:
-        """Whether an object with the id holds what the object held."""
-        return all(look.is_same(value) for look in self._looks)
+        """Whether an object with the id holds what the object held: ids are given again."""
+        if self._looks:
+            return all(look.is_same(value) for look in self._looks)
+        return self._held is not None and self._held == _content(value)

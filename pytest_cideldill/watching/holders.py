@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.interpreter.clock import ticking
-from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.frame_locals import read_aside
 from pytest_cideldill.interpreter.running import current_frames
 from pytest_cideldill.rendering.layout import module_of
 
@@ -144,7 +144,7 @@ def _of_frames(is_user: IsUser) -> dict[int, list[tuple[FrameType, str]]]:
     """Id of a value → the locals of running frames that hold it."""
     places: dict[int, list[tuple[FrameType, str]]] = {}
     for frame in user_frames(is_user):
-        for name, held in read_locals(frame).items():
+        for name, held in read_aside(frame).items():
             places.setdefault(id(held), []).append((frame, name))
     return places
 
@@ -199,7 +199,7 @@ def _all_referents() -> list[Any]:
 
 def near(frame: FrameType, address: int, kind: int, most: int = 400) -> list[Any]:
     """The same among the locals of a frame and what these hold; cheap."""
-    level: list[Any] = list(read_locals(frame).values())
+    level: list[Any] = list(read_aside(frame).values())
     for _ in range(3):
         for value in level:
             if id(value) == address and id(type(value)) == kind:

@@ -13,9 +13,15 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+Fingerprint = bytes | tuple[int, ...] | int
+"""Equal as long as nothing was added, removed or replaced."""
+
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
 _HEAD: Final = object.__basicsize__
 """Bytes of an object before its own fields."""
+
+_FEW: Final = 10
+"""Items whose ids are compared one by one, which is faster."""
 
 _IS_KNOWN: Final = (
     sys.implementation.name == "cpython"
@@ -26,11 +32,10 @@ _IS_KNOWN: Final = (
 _memory: Final = memoryview((ctypes.c_byte * (sys.maxsize // 16 * 8)).from_address(_WORD)).cast("B")
 _words: Final = _memory.cast("q")
 
-Fingerprint = bytes | tuple[int, ...] | int
-"""Equal as long as nothing was added, removed or replaced."""
 
-
-def _list_in_memory(value: list[Any]) -> bytes:
+def _list_in_memory(value: list[Any]) -> Fingerprint:
+    if list.__len__(value) <= _FEW:
+        return tuple(map(id, list.__iter__(value)))
     start = _words[(id(value) + _HEAD) // _WORD] - _WORD  # the field behind the size
     return bytes(_memory[start : start + _WORD * list.__len__(value)])
 
@@ -43,7 +48,7 @@ def _set_in_memory(value: set[Any]) -> bytes:
 
 
 def _version_in_memory(value: dict[Any, Any]) -> int:
-    return _words[(id(value) + _HEAD) // _WORD]
+    return _words[(id(value) + _HEAD) >> 3]
 
 
 def _list_by_ids(value: list[Any]) -> tuple[int, ...]:
@@ -59,7 +64,7 @@ def _dict_by_ids(value: dict[Any, Any]) -> tuple[int, ...]:
 
 
 def _reads_lists() -> bool:
-    held = [object(), object(), object()]
+    held = [object() for _ in range(2 * _FEW)]
     return _list_in_memory(held) == b"".join(id(each).to_bytes(8, sys.byteorder) for each in held)
 
 

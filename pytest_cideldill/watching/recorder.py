@@ -112,7 +112,8 @@ class WatchRecorder:
         expression = Expression(self._wanted.expression, frame.f_code, self.choice.overtime)
         until = self._until(frame.f_code)
         wanted = dict.fromkeys((*expression.locals, *(until.locals if until is not None else ())))
-        scope = FrameScope(frame, list(wanted), expression.root, self._is_user, Allowance())
+        root = "" if expression.steps else expression.root
+        scope = FrameScope(frame, list(wanted), root, self._is_user, Allowance())
         self._start(expression, until, scope, frame)
 
     def end_test(self) -> None:

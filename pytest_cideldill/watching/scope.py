@@ -17,8 +17,8 @@ from types import (
 )
 from typing import Any, Final, Protocol
 
-from pytest_cideldill.interpreter.frame_locals import locals_reader
-from pytest_cideldill.interpreter.loaded_names import names_of_module
+from pytest_cideldill.interpreter.frame_locals import aside_reader
+from pytest_cideldill.interpreter.loaded_names import module_dict_of, names_of_module
 from pytest_cideldill.watching.contents import Look
 from pytest_cideldill.watching.expressions import BUILTINS, LOST
 from pytest_cideldill.watching.following import Followed
@@ -39,11 +39,12 @@ Names = tuple[Mapping[str, Any], dict[str, Any]]
 class Scope(Protocol):
     """Gives names their values at an event."""
 
-    is_over: bool
-    """Whether what the names stood for can't be found any more."""
-
     is_constant: bool
     """Whether none of it can change."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether something that the names stood for is gone."""
 
     @property
     def frame(self) -> FrameType | None:
@@ -68,7 +69,7 @@ class FrameScope:
     Args:
         frame: It has just begun.
         wanted: Its local names that are needed.
-        root: The one whose value the expression gives as it is; empty if there is none.
+        root: The one whose value is that of the expression; empty if there is none.
         is_user: See `holders`.
         allowance: Limits the time of searches.
     """
@@ -84,12 +85,20 @@ class FrameScope:
         self._frame: FrameType | None = frame
         self._suspended: Callable[[], Any] | None = None
         self._attribute = ""
-        self._read = locals_reader(frame.f_code)
+        self._read = aside_reader(frame.f_code)
         self._wanted, self._root = tuple(wanted), root
         self._is_user, self._allowance = is_user, allowance
         self._followed: dict[str, Followed] = {}
+        self._looks: Sequence[Look] = ()
+        self._is_empty = True
         self._globals: Callable[[], Any] = _module_of(frame.f_globals)
-        self.is_over = self.is_constant = False
+        self.is_constant = False
+
+    @property
+    def is_over(self) -> bool:
+        """See `Scope`."""
+        own = self._frame is not None or self.frame is not None
+        return not own and any(each.is_gone for each in self._followed.values())
 
     @property
     def frame(self) -> FrameType | None:
@@ -100,14 +109,16 @@ class FrameScope:
         return self._frame
 
     def read(self, frame: FrameType | None) -> Names:
-        own = self.frame
+        own = self._frame
+        if own is None and self._suspended is not None:
+            own = self.frame
         if own is not None:
             return self._read(own), own.f_globals
+        held = {}
+        for name, each in self._followed.items():
+            held[name] = each.get(frame)
         module = self._globals()
-        names = names_of_module(module) or {}
-        held = {name: each.get(frame) for name, each in self._followed.items()}
-        self.is_over = any(each.is_gone for each in self._followed.values())
-        return held, names
+        return held, {} if module is None else module_dict_of(module)
 
     def leave(self, frame: FrameType, *, is_over: bool) -> None:
         """See `Scope`."""
@@ -123,13 +134,13 @@ class FrameScope:
             self._follow(frame, is_over=False)
 
     def note(self, looks: Sequence[Look], *, is_empty: bool) -> None:
+        self._looks, self._is_empty = looks, is_empty
         if self._root in self._followed:
             self._followed[self._root].note(looks, is_empty=is_empty)
 
     def drop(self) -> None:
         self._frame = self._suspended = None
         self._followed.clear()
-        self.is_over = True
 
     def _end(self, frame: FrameType) -> None:
         """The frame is over: from now on its values are followed."""
@@ -147,6 +158,8 @@ class FrameScope:
             followed = self._followed.get(name)
             if followed is None or not followed.is_of(value):
                 followed = self._followed[name] = Followed(value, self._is_user, self._allowance)
+                if name == self._root:
+                    followed.note(self._looks, is_empty=self._is_empty)
             if followed.needs_places and (is_over or self._allowance.is_left):
                 followed.settle(value, frame)
 

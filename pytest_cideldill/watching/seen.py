@@ -43,7 +43,7 @@ class Seen:
         self.every = 1
         self._set(value, show)
 
-    def is_same(self, value: Any, *, glances: bool = True) -> bool:
+    def is_same(self, value: Any, glances: bool = True) -> bool:
         """Whether nothing differs, at a glance; False may be wrong.
 
         Args:

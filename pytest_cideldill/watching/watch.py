@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from pytest_cideldill.calltraces.codes import CodeFacts
 from pytest_cideldill.calltraces.row_file import plain
-from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.frame_locals import read_aside
 from pytest_cideldill.interpreter.running import current_frames, main_ident
 from pytest_cideldill.watching.contents import Part, Show
 from pytest_cideldill.watching.expressions import LOST, Expression, Failure, is_value
@@ -114,7 +114,8 @@ class Watch:
         self._expression, self._until, self._scope = expression, until, scope
         self._show, self._table, self._report = show, table, report
         self._seen: Seen
-        self._lock = allocate_lock()
+        lock = allocate_lock()
+        self._take, self._release = lock.acquire, lock.release
         self._main = main_ident()
         self._now: dict[int, Line] = {}
         self._last: Line | None = None
@@ -201,23 +202,30 @@ class Watch:
 
     def _look(self, frame: FrameType, ident: int) -> None:
         """Compare; at each event."""
-        if not self._takes(ident):
+        if not self._take(False) and not self._waits_for_lock(ident):
             return
+        self._holder = ident
         try:
             if self.is_over:
                 return
-            value = self._value(frame)
-            every = self._seen.every
+            if self._object is None:
+                held, names = self._scope.read(frame)
+                value = self._expression.value(held, names)
+                if value is LOST:
+                    value = self._value(frame)
+            else:
+                value = self._value(frame)
+            seen = self._seen
             glances = True
-            if every > 1:
+            if seen.every > 1:
                 self._ticks += 1
-                glances = self._ticks % every == 0
+                glances = self._ticks % seen.every == 0
             if value is LOST:
                 self._late += 1
                 if self.is_lost:
                     self._lose(frame, ident)
                 return
-            if self._seen.is_same(value, glances=glances):
+            if seen.is_same(value, glances):
                 self._late = 0 if glances else self._late + 1
             else:
                 self._differs(value, frame, ident)
@@ -226,18 +234,15 @@ class Watch:
                 self._decide(frame, ident)
         finally:
             self._holder = 0
-            self._lock.release()
+            self._release()
 
-    def _takes(self, ident: int) -> bool:
-        """Take the lock; an expression of the client may hold it for as long as it wants."""
-        if not self._lock.acquire(False):
-            if self._holder == ident or self._is_impatient:
-                return False
-            if not self._lock.acquire(timeout=_PATIENCE_S):
-                self._is_impatient = True
-                return False
-        self._holder = ident
-        return True
+    def _waits_for_lock(self, ident: int) -> bool:
+        """Wait for it; an expression of the client may hold it for as long as it wants."""
+        if self._holder == ident or self._is_impatient:
+            return False
+        has_it = self._take(timeout=_PATIENCE_S)
+        self._is_impatient = not has_it
+        return has_it
 
     def _differs(self, value: Any, frame: FrameType, ident: int) -> None:
         had_value = self._seen.text != _UNSET
@@ -265,7 +270,7 @@ class Watch:
             writer = self._now.get(ident)
             inner = self._frame_of(frame, writer[3]) if writer is not None else None
             self._report.value(self._seen.text, is_found=True)
-            self._report.true(place, None if inner is None else dict(read_locals(inner)))
+            self._report.true(place, None if inner is None else dict(read_aside(inner)))
             self.end()
 
     def _value(self, frame: FrameType) -> Any:
