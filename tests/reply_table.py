@@ -490,6 +490,15 @@ TABLE: dict[str, Shape] = {
         "call?": int,
         "source?": {"file": str, "first": int, "last": int},
     },
+    "test_watch": ANSWER
+    | {
+        "nodeid": str,
+        "outcome": str,
+        "changes": int,
+        "writers": [{"function": str, "file": str, "line": int, "count": int}],
+        "aliases": [str],
+        "became_true?": {"function": str, "file": str, "line": int},
+    },
     "test_list": {
         "tests": [str],
         "total_count": int,

@@ -33,6 +33,10 @@ _WAITING: Final = frozenset(
 
 _UNSET: Final = plain("unset")
 
+_CREDIT: Final = 50_000
+"""How often large objects are compared at each event, times their `every`: for some tenths of a
+second. Only then are lines left out."""
+
 _PATIENCE_S: Final = 1.0
 """Seconds for which a thread waits once while another one looks."""
 
@@ -124,6 +128,7 @@ class Watch:
         self._wants_parts = True
         self._is_first = True
         self._ticks = 0
+        self._credit = _CREDIT
         self._late = 0
         self._object: Followed | None = None
         self._holder = 0
@@ -173,8 +178,8 @@ class Watch:
     def leaves(self, frame: FrameType, *, is_over: bool) -> None:
         """A frame is left, for now or for good."""
         ident = get_ident()
-        self._look(frame, ident)
         outer = self._outer(frame)
+        self._look(frame, ident, is_end=outer is None or frame is self._scope.frame)
         if outer is None and ident == self._main and is_over and not self.is_over:
             self._look_around(frame)
         self._scope.leave(frame, is_over=is_over)
@@ -200,8 +205,8 @@ class Watch:
 
     # --- what differs -----------------------------------------------------------------------
 
-    def _look(self, frame: FrameType, ident: int) -> None:
-        """Compare; at each event."""
+    def _look(self, frame: FrameType, ident: int, *, is_end: bool = False) -> None:
+        """Compare; at each event. `is_end`: a last look, which leaves nothing out."""
         if not self._take(False) and not self._waits_for_lock(ident):
             return
         self._holder = ident
@@ -219,7 +224,8 @@ class Watch:
             glances = True
             if seen.every > 1:
                 self._ticks += 1
-                glances = self._ticks % seen.every == 0
+                self._credit -= seen.every
+                glances = self._credit > 0 or self._ticks % seen.every == 0 or is_end
             if value is LOST:
                 self._late += 1
                 if self.is_lost:

@@ -60,7 +60,7 @@ def watch_answer(
     """
     watched = read_watched(recorded, test)
     lines = _Lines(recorded, watched, files, expression)
-    head = [*lines.head(test), heading(test), *notes_of(recorded, test)]
+    head = [*lines.head(), heading(test), *notes_of(recorded, test)]
     items = [Item(text, -5.0 + at / 10, weight=0) for at, text in enumerate(head)]
     items += lines.changes()
     items += [Item(text, 0.0, weight=0) for text in lines.until(until)]
@@ -97,15 +97,14 @@ class _Lines:
         self._places = places
         self.writers = [self._writer(key, count) for key, count in self._counts]
 
-    def head(self, test: RecordedTest) -> list[str]:
+    def head(self) -> list[str]:
         """The expression, its first value, and where that is."""
         watched, begins = self._watched, self._watched.begins
         first = f"{self._expression}: {short(watched.first, 2 * VALUE)}"
         if begins.code is None:
             return [f"{first}  at the beginning of the test"]
-        total = f" of {test.matches:,}" if test.matches else ""
         by = f", {begins.by}" if begins.by else ""
-        return [f"{first}  as {begins.text} begins, call {watched.call:,}{total}{by}"]
+        return [f"{first}  as {begins.text} begins, call {watched.call:,}{by}"]
 
     def changes(self) -> list[Item]:
         """One line each; repeated ones folded."""
@@ -128,7 +127,7 @@ class _Lines:
                 continue
             change = changes[part]
             number = f"#{part + 1} " if is_folded else ""
-            rank = 0.5 if not fold.repeats(part) else 1.0
+            rank = -0.5 if part in (0, last) else 1.0 if fold.repeats(part) else 0.5
             rank += min(part, last - part) / (last + 20.0)
             source = self._source(change.place)
             found.append(Item(f"{number}{self._change(change)}", rank, once=source))
@@ -164,7 +163,7 @@ class _Lines:
             texts = [f"{self._name(key)} ×{count:,}" for key, count in self._counts[:_WRITERS]]
             more = len(self._counts) - len(texts)
             texts += [f"{more} more"] if more > 0 else []
-            lines.append((0.4, f"{counted(watched.total, 'change')}: {', '.join(texts)}"))
+            lines.append((-0.4, f"{counted(watched.total, 'change')}: {', '.join(texts)}"))
         first, last = watched.aliases.get("first", []), watched.aliases.get("end", [])
         if first:
             same = " and at the end" if first == last else ""
@@ -172,10 +171,10 @@ class _Lines:
         if last and first != last:
             lines.append((0.2, f"also held at the end by: {_listed(last)}"))
         if watched.lost is not None:
-            lines.append((0.2, f"not seen any more after {watched.lost.text}"))
+            lines.append((-0.3, f"not seen any more after {watched.lost.text}"))
         if watched.value is not None and watched.changes:
             when = "then" if watched.became is not None else "at the end"
-            lines.append((0.3, f"{when}: {short(watched.value, 2 * VALUE)}"))
+            lines.append((-0.3, f"{when}: {short(watched.value, 2 * VALUE)}"))
         return lines
 
     # --- parts ------------------------------------------------------------------------------
