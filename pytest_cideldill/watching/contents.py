@@ -43,7 +43,7 @@ _SHOWN_PARTS: Final = 4
 _DETAILED: Final = 20_000
 """Parts of a dictionary or a set; of larger ones it is seen that they change, and not in what."""
 
-_RAW_SHARE: Final = 8_192
+_RAW_SHARE: Final = 16_384
 _ID_SHARE: Final = 64
 """Items that are compared at each line: of what memory holds in a row, and one by one."""
 

@@ -43,7 +43,7 @@ class MonitoringFeed:
     def __init__(self, recorder: WatchRecorder, table: CodeTable, fail: Fail) -> None:
         self._recorder, self._table, self._fail = recorder, table, fail
         self._is_on = self._is_armed = False
-        callbacks = self._beginnings() | self._inside()
+        callbacks = self._beginnings() | self._thrown() | self._inside()
         self._tool = MonitoringTool(callbacks, self._events, lambda _: _EVENTS.LINE)
 
     def start(self) -> None:
@@ -140,6 +140,14 @@ class MonitoringFeed:
                     raise
             return None
 
+        return {
+            _EVENTS.PY_START: on_start,
+            _EVENTS.PY_RESUME: on_resume,
+        }
+
+    def _thrown(self) -> dict[int, Callable[..., Any]]:
+        recorder, table, fail, getframe = self._recorder, self._table, self._fail, sys._getframe
+
         def on_throw(_code: CodeType, _offset: int, _thrown: BaseException) -> None:
             __tracebackhide__ = True
             frame = getframe(1)
@@ -152,11 +160,7 @@ class MonitoringFeed:
                 if fail(error):
                     raise
 
-        return {
-            _EVENTS.PY_START: on_start,
-            _EVENTS.PY_RESUME: on_resume,
-            _EVENTS.PY_THROW: on_throw,
-        }
+        return {_EVENTS.PY_THROW: on_throw}
 
     def _inside(self) -> dict[int, Callable[..., Any]]:
         recorder, table, fail, quiet = self._recorder, self._table, self._fail, self._recorder.quiet
