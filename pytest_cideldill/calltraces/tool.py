@@ -54,6 +54,10 @@ class MonitoringTool:
             with suppress(ValueError, SystemError):  # freed meanwhile; code that C has made
                 _monitoring.set_local_events(self._tool, code, self._local_events(code))
 
+    def is_armed(self, code: CodeType) -> bool:
+        """Whether the events of a code object are set."""
+        return id(code) in self._armed
+
     def disarm(self) -> None:
         """Take the events of all armed code objects back."""
         for code in list(self._armed.values()):

@@ -69,7 +69,7 @@ class Aliases:
                     continue
                 if home is not None or not f".{text}".endswith(f".{source}"):
                     texts[text] = texts.get(text, 0) + 1
-        if self._is_users(type(parent)):
+        if self.is_users(type(parent)):
             attribute = source.rpartition(".")[2]
             for text in self._of_instance(parent, [value], without=attribute):
                 texts[text] = 1
@@ -77,13 +77,14 @@ class Aliases:
 
     def _goes_on(self, owner: Any) -> bool:
         """Who holds an object of a library is of interest: `functools.partial`, say."""
-        if type(owner) in (ModuleType, FunctionType) or self._is_users(type(owner)):
+        if type(owner) in (ModuleType, FunctionType) or self.is_users(type(owner)):
             return False
         if layout.flags(type(owner)) & layout.IS_CLASS or type(owner) in _SUSPENDED:
             return False
         return layout.module_of(type(owner)).partition(".")[0] not in _NOT_OPENED
 
-    def _is_users(self, cls: type) -> bool:
+    def is_users(self, cls: type) -> bool:
+        """Whether a class is the user's."""
         module = sys.modules.get(layout.module_of(cls))
         file = file_of_module(module) if type(module) is ModuleType else None
         return file is not None and self._project.is_user(file)
@@ -93,7 +94,7 @@ class Aliases:
     def _texts(self, trail: Trail) -> list[str]:
         """The texts of one; none if its owner is not the user's."""
         owner, *held = trail
-        if self._is_users(type(owner)):
+        if self.is_users(type(owner)):
             return self._of_instance(owner, held)
         text = self._text(owner, held)
         return [text] if text else []
@@ -128,7 +129,7 @@ class Aliases:
         return f"{module}.{name}{self._items(held[1], held[2:])}"
 
     def _of_class(self, owner: type, held: list[Any]) -> str:
-        if not self._is_users(owner):
+        if not self.is_users(owner):
             return ""
         for value in held:
             name = _key_of(layout.class_dict(owner), value)

@@ -12,6 +12,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from itertools import islice
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +40,9 @@ MOST_TEXTS: Final = 200
 
 _SHOWN_PARTS: Final = 4
 """Parts that are shown one by one if they change together; of more the object is shown."""
+
+_MOST_INNER: Final = 16
+"""Parts of an object that are looked into."""
 
 _DETAILED: Final = 20_000
 """Parts of a dictionary or a set; of larger ones it is seen that they change, and not in what."""
@@ -96,6 +100,17 @@ class Look:
 
     every = 1
 
+    inner: Sequence[Any] = ()
+    """The keys of parts that may change in themselves; the first ones."""
+
+    def part(self, value: Any, key: Any) -> Any:
+        """The part of a key of `inner`; None if it is gone."""
+        raise NotImplementedError
+
+    def place(self, key: Any, show: Show) -> str:
+        """How a part is written behind the object."""
+        raise NotImplementedError
+
     def is_same(self, value: Any) -> bool:
         """Whether it holds the same, at a glance: False may be wrong, `changes` knows."""
         raise NotImplementedError
@@ -116,6 +131,17 @@ class Look:
 class _Items(Look):
     """The items of a list, a deque, or a tuple, in order."""
 
+    def part(self, value: Any, key: Any) -> Any:
+        return value[key] if type(value) is list and key < len(value) else None
+
+    def place(self, key: Any, show: Show) -> str:  # noqa: ARG002
+        return f"[{key}]"
+
+    def _set_inner(self) -> None:
+        if self._kind is list:
+            marks = self._marks[:_MOST_INNER]
+            self.inner = [at for at, mark in enumerate(marks) if type(mark) is tuple]
+
     def __init__(self, value: Any, kind: type, show: Show) -> None:
         self._kind = kind
         self._print: Callable[[Any], Fingerprint]
@@ -133,6 +159,7 @@ class _Items(Look):
     def _set_share(self) -> None:
         share = _RAW_SHARE if type(self._seen) is bytes else _ID_SHARE
         self.every = 1 + len(self._marks) // share
+        self._set_inner()
 
     def is_same(self, value: Any) -> bool:
         return self._print(value) == self._seen
@@ -227,6 +254,15 @@ class _Named(Look):
         self._is_large = False
         self._look(value, show)
         self.every = 1 + self._weight() // _ID_SHARE
+        self._set_inner(value)
+
+    def place(self, key: Any, show: Show) -> str:
+        return self._place(key, show)
+
+    def _set_inner(self, value: Any) -> None:
+        pairs = self._pairs(value) if len(self._held) <= _DETAILED else ()
+        found = (key for key, each in pairs if id(type(each)) not in SCALARS)
+        self.inner = [key for key in islice(found, _MOST_INNER) if id(type(key)) in SCALARS]
 
     def _print(self, value: Any) -> Fingerprint:
         raise NotImplementedError
@@ -248,7 +284,10 @@ class _Named(Look):
     def changes(self, value: Any, show: Show | None) -> list[Part] | None:
         self._seen = self._print(value)
         self.every = 1 + self._weight() // _ID_SHARE
-        return self._look(value, show)
+        found = self._look(value, show)
+        if show is not None and (found is None or found):
+            self._set_inner(value)
+        return found
 
     def _look(self, value: Any, show: Show | None) -> list[Part] | None:
         pairs = self._pairs(value)
@@ -295,6 +334,9 @@ class _Named(Look):
 class _Pairs(_Named):
     """The items of a dictionary."""
 
+    def part(self, value: Any, key: Any) -> Any:
+        return dict.get(value, key)
+
     def _print(self, value: Any) -> Fingerprint:
         return memory.of_dict(value)
 
@@ -313,6 +355,20 @@ class _Attributes(_Named):
         has_slots = found is None or bool(found.slots)
         self._get = None if found is None or has_slots else found.get_dict
         super().__init__(value, show)
+
+    def part(self, value: Any, key: Any) -> Any:
+        get = self._get
+        if get is not None:
+            names = get(value, type(value))
+            if type(names) is dict:
+                return names.get(key)
+        found = self._layout
+        if found is None:
+            return _names_of(value).get(key)
+        names = None if found.get_dict is None else found.get_dict(value, found.cls)
+        if type(names) is dict and key in names:
+            return names[key]
+        return next((each for name, each in found.attributes(value) if name == key), None)
 
     def is_same(self, value: Any) -> bool:
         get = self._get

@@ -157,6 +157,10 @@ class WatchRecorder:
 
     # --- what the watch reports ---------------------------------------------------------------
 
+    def opens(self, cls: type) -> bool:
+        """See `watch.Report`."""
+        return self._aliases.is_users(cls)
+
     def first(self, text: str, frame: FrameType | None, place: Place) -> None:
         """See `watch.Report`."""
         columns = self._columns(place)

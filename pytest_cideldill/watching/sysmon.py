@@ -125,7 +125,7 @@ class MonitoringFeed:
                     raise
             return None
 
-        def on_resume(_code: CodeType, _offset: int) -> Any:
+        def on_resume(code: CodeType, _offset: int) -> Any:
             __tracebackhide__ = True
             frame = getframe(1)
             try:
@@ -133,6 +133,8 @@ class MonitoringFeed:
                 if facts is None:
                     return _DISABLE
                 watch = recorder.watch
+                if watch is not None and not self._tool.is_armed(code):
+                    self._tool.arm(code)  # it has begun before
                 if watch is not None and not (quiet and recorder.is_quiet()):
                     watch.goes_on(facts, frame)
             except BaseException as error:

@@ -66,6 +66,9 @@ class Place:
 class Report(Protocol):
     """Takes what a watch sees."""
 
+    def opens(self, cls: type) -> bool:
+        """Whether what is in an instance of a class is of interest, where it is a part."""
+
     def first(self, text: str, frame: FrameType | None, place: Place) -> None:
         """The first value."""
 
@@ -140,7 +143,8 @@ class Watch:
         held, names = self._scope.read(frame)
         value = self._expression.value(held, names)
         is_made = not self._expression.is_chain
-        self._seen = Seen(value, self._show, self._expression.last_name, is_made=is_made)
+        name, opens = self._expression.last_name, self._report.opens
+        self._seen = Seen(value, self._show, name, opens, is_made=is_made)
         del value
         self._note()
         place = Place(None, 0, get_ident())

@@ -408,6 +408,43 @@ KINDS: tuple[Watched, ...] = (
         in_("move"),
     ),
     Watched(
+        "inside",
+        """
+        class Item:
+            def __init__(self, price):
+                self.price = price
+
+        class Order:
+            def __init__(self):
+                self.items = [Item(5)]
+                self.first = self.items[0]
+                self.meta = {"n": 1}
+
+        def look(order):
+            order.seen = True
+
+        def spoil(items, meta):
+            items[0].price = 7  # <price>
+            items.append(Item(6))  # <append>
+            meta["n"] = 2  # <meta>
+
+        def test_it():
+            order = Order()
+            look(order)
+            spoil(order.items, order.meta)
+            order.items = []  # <empty>
+        """,
+        "order",
+        (
+            ".seen  + True",
+            "<price> spoil  .first.price  5 → 7",
+            "<append> spoil  .items  + Item(price=6)",
+            "<meta> spoil  .meta['n']  1 → 2",
+            "<empty> test_it  .items  [",
+        ),
+        in_("look"),
+    ),
+    Watched(
         "nested",
         """
         class Item:
