@@ -73,7 +73,9 @@ class Aliases:
             attribute = source.rpartition(".")[2]
             for text in self._of_instance(parent, [value], without=attribute):
                 texts[text] = 1
-        return [f"{each} ×{count}" if count > 1 else each for each, count in texts.items()][:MOST]
+        # Locals last: they are the least lasting ones.
+        found = sorted(texts, key=lambda text: (text.startswith("local "), text))
+        return [f"{each} ×{texts[each]}" if texts[each] > 1 else each for each in found][:MOST]
 
     def _goes_on(self, owner: Any) -> bool:
         """Who holds an object of a library is of interest: `functools.partial`, say."""
@@ -182,7 +184,7 @@ class Aliases:
         names = None if found.get_dict is None else found.get_dict(owner, type(owner))
         if names is not None and held[0] is names:
             held = held[1:]
-        if not held:
+        if not held or held[0] is type(owner):
             return []
         items = self._items(held[0], held[1:])
         attributes = [name for name, value in found.attributes(owner) if value is held[0]]
