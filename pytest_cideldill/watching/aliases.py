@@ -27,7 +27,8 @@ from pytest_cideldill.watching.holders import InFrame, IsUser, Trail, holders
 MOST: Final = 12
 """Aliases that are named."""
 
-_SUSPENDED: Final = (GeneratorType, CoroutineType, AsyncGeneratorType)
+_SUSPENDED: Final = frozenset(map(id, (GeneratorType, CoroutineType, AsyncGeneratorType)))
+_NAMED: Final = frozenset(map(id, (ModuleType, FunctionType)))
 _NOT_OPENED: Final = ("_pytest", "pluggy", "pytest_cideldill", "threading", "weakref", "gc")
 
 
@@ -79,9 +80,9 @@ class Aliases:
 
     def _goes_on(self, owner: Any) -> bool:
         """Who holds an object of a library is of interest: `functools.partial`, say."""
-        if type(owner) in (ModuleType, FunctionType) or self.is_users(type(owner)):
+        if id(type(owner)) in _NAMED or self.is_users(type(owner)):
             return False
-        if layout.flags(type(owner)) & layout.IS_CLASS or type(owner) in _SUSPENDED:
+        if layout.flags(type(owner)) & layout.IS_CLASS or id(type(owner)) in _SUSPENDED:
             return False
         return layout.module_of(type(owner)).partition(".")[0] not in _NOT_OPENED
 
@@ -115,7 +116,7 @@ class Aliases:
             return self._of_class(owner, held)
         if kind is FunctionType:
             return self._of_function(owner, held)
-        if kind in _SUSPENDED:
+        if id(kind) in _SUSPENDED:
             return self._of_suspended(owner, held)
         return ""  # a bound method, say, which comes and goes with a call
 

@@ -26,11 +26,12 @@ from pytest_cideldill.watching.holders import Allowance, IsUser
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _SUSPENDS: Final = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
-_FRAMES: Final[dict[type, str]] = {
-    GeneratorType: "gi_frame",
-    CoroutineType: "cr_frame",
-    AsyncGeneratorType: "ag_frame",
+_FRAMES: Final = {
+    id(GeneratorType): "gi_frame",
+    id(CoroutineType): "cr_frame",
+    id(AsyncGeneratorType): "ag_frame",
 }
+"""Attributes by the id of a type, as a metaclass may define how its classes are hashed."""
 
 Names = tuple[Mapping[str, Any], dict[str, Any]]
 """The local names and the globals of an event; to be dropped before it is over."""
@@ -168,7 +169,7 @@ class FrameScope:
         self._frame = None
         if frame.f_code.co_flags & _SUSPENDS:
             for holder in gc.get_referrers(frame):
-                attribute = _FRAMES.get(type(holder))
+                attribute = _FRAMES.get(id(type(holder)))
                 if attribute is not None and getattr(holder, attribute) is frame:
                     self._suspended, self._attribute = weakref.ref(holder), attribute
                     break

@@ -345,10 +345,12 @@ class Watch:
 
     def _likely(self, lines: list[Line]) -> list[Line]:
         """Of the lines of two threads those that can have done it."""
-        able = [each for each in lines if each[1] and self._writing.can(each[1], each[2])]
-        if len(able) == 2 and self._waits(able[1][0]):
-            able = able[:1]
-        return able or lines[:1]
+        chances = [self._writing.likelihood(each[1], each[2]) if each[1] else 0 for each in lines]
+        if self._waits(lines[1][0]):
+            chances[1] = 0
+        if not all(chances):
+            return [lines[1] if chances[1] else lines[0]]
+        return lines if chances[0] >= chances[1] else lines[::-1]
 
     def _waits(self, thread: int) -> bool:
         """Whether another thread waits for something just now."""

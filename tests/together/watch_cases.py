@@ -234,6 +234,29 @@ HOLDERS: tuple[Watched, ...] = (
         settles=False,
     ),
     Watched(
+        "polling",
+        """
+        import threading
+        import time
+
+        def work(shared, done):
+            time.sleep(0.01)
+            shared["n"] = 1  # <work>
+            done.append(1)
+
+        def test_it():
+            shared, done = {}, []
+            threading.Thread(target=work, args=(shared, done)).start()
+            while not done:
+                time.sleep(0.001)
+            assert shared == {"n": 1}
+        """,
+        "shared",
+        ("<work> work", "['n']  + 1"),
+        in_("test_it"),
+        settles=False,
+    ),
+    Watched(
         "unwinding",
         """
         class Job:
@@ -963,7 +986,16 @@ GUEST: tuple[Watched, ...] = (
         """
         CALLS = []
 
-        class Nasty:
+        class Meta(type):
+            def __eq__(cls, other):
+                CALLS.append("class eq")
+                return True
+
+            def __hash__(cls):
+                CALLS.append("class hash")
+                return 1
+
+        class Nasty(metaclass=Meta):
             def __init__(self):
                 self.n = 1
 
@@ -985,6 +1017,8 @@ GUEST: tuple[Watched, ...] = (
 
         def test_it():
             nasty = Nasty()
+            holder = [nasty]
+            CALLS.clear()  # of defining the class
             touch(nasty)
             nasty.n = 3  # <three>
             assert CALLS == []
