@@ -481,6 +481,19 @@ TABLE: dict[str, Shape] = {
         "last": int,
         "lines_run?": int,
     },
+    "test_suspects": ANSWER
+    | {
+        "functions": [
+            {
+                "function": str,
+                "file": str,
+                "line": int,
+                "score": NUMBER,
+                "failing": int,
+                "passing": int,
+            }
+        ],
+    },
     "test_trace": ANSWER
     | {
         "nodeid": str,

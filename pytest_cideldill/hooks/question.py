@@ -34,6 +34,7 @@ from pytest_cideldill.hooks.interactive_options import Unattended
 from pytest_cideldill.hooks.reports import subtest_of
 from pytest_cideldill.hooks.secrets import Redaction, make_redactor
 from pytest_cideldill.hooks.selection import Wanted
+from pytest_cideldill.hooks.starts import StartWatch
 from pytest_cideldill.interpreter.borders import at_fork, passes, text_of
 from pytest_cideldill.link.handshake import HASH_SEED
 from pytest_cideldill.project import Project
@@ -103,6 +104,9 @@ def _switch_off(options: Any, request: TraceRequest) -> None:
     for name, value in _SWITCHED_OFF.items():
         if hasattr(options, name) and not (request.workers and name in _OF_WORKERS):
             setattr(options, name, value)
+    for name, value in (("keyword", request.keyword), ("markexpr", request.markers)):
+        if value is not None:
+            setattr(options, name, value)
 
 
 class QuestionPlugin:
@@ -131,11 +135,14 @@ class QuestionPlugin:
         project = Project(str(config.rootpath), settings.user_paths)
         self.lens = Lens(project, redactor, settings.limits, Texts(rewriting(config)))
         self.host = host = _QuestionHost(self.lens, rows)
-        self.wanted = Wanted(request.nodeids, host)
+        self.wanted = Wanted(request.nodeids or None, host)
         self.redaction = Redaction(config, host, redactor, settings)
         self._redactor = redactor
         self._is_over = False
-        self._watch = _Watch(request, rows, self.lens)
+        self._watch = watch = (StartWatch if request.starts else _Watch)(request, rows, self.lens)
+        if isinstance(watch, StartWatch):
+            watch.host = host
+            config.pluginmanager.register(watch, "cideldill-starts")
 
     # --- the run ----------------------------------------------------------------------------
 

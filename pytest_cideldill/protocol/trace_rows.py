@@ -30,6 +30,10 @@ the main one; its arguments as `[name, text]`; the library modules that lie betw
 | `change` | name, text | what the line before changed: a local, `self.total`, `items[3]`; null: \
 it is gone |
 | `raise` | text | an exception arises in the line, or arrives there |
+| `starts` | codes | functions that started in a phase and in none before it, in order; at its \
+end. What shared fixtures have run counts for each test that uses them |
+| `frames` | codes | functions in the traceback of the failure of a phase, the innermost first |
+| `test_files` | files | where tests are defined |
 | `lines` | code, pairs | how often lines of a function ran in a test: `[line, count]`, at its end |
 | `matches` | count | how many calls of the asked function there were in a test, at its end |
 | `reached` | limit, text | a limit of work was reached; what it means, as a sentence |
@@ -59,7 +63,7 @@ class TraceRequest:
 
     Attributes:
         file: Where the rows go; made by the process that asks, empty and private.
-        nodeids: The tests, as for `test_run`.
+        nodeids: The tests, as for `test_run`; empty: those that pytest selects.
         tree: Whether all calls of user code are wanted.
         function: The function whose calls are wanted: name as for `breakpoint_add`.
         call: Which of its calls is the chosen one, from 1; 0: none.
@@ -67,6 +71,9 @@ class TraceRequest:
         counts: Whether it is wanted how often each line of the function ran.
         calls: Most calls that are recorded.
         lines: Most lines of the chosen call that are recorded; the last ones are beside that.
+        starts: Whether the functions that each test starts are wanted; then nothing else is.
+        keyword: As pytest's `-k`; None: the user's.
+        markers: As pytest's `-m`; None: the user's.
         key: Of the tags of secrets, hex.
         no_redact: Whether secrets are shown.
         hash_seed: What is set as PYTHONHASHSEED, which tests don't see; None: the user's.
@@ -83,6 +90,9 @@ class TraceRequest:
     counts: bool = False
     calls: int = 100_000
     lines: int = 300_000
+    starts: bool = False
+    keyword: str | None = None
+    markers: str | None = None
     key: str = ""
     no_redact: bool = False
     hash_seed: str | None = None

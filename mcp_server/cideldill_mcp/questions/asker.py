@@ -65,6 +65,10 @@ class Earlier:
     outcome: str
 
 
+def _none_failed() -> list[str]:
+    return []
+
+
 def _nothing_earlier(_nodeid: str) -> Earlier | None:
     return None
 
@@ -77,11 +81,13 @@ class Asker:
         questions: Those that work now.
         progress: Gets how far it is.
         earlier: What became of a test before, if that is known.
+        failed: The tests that runs before this one have left as failed.
     """
 
     questions: Questions
     progress: Progress = no_progress
     earlier: Callable[[str], Earlier | None] = _nothing_earlier
+    failed: Callable[[], list[str]] = _none_failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,27 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
         Refusal: `test_not_found`, `function_not_found`, `invalid_parameter`, and others of the
             process; `not_live`: the test has not begun.
     """
+    run, recorded = await ran(question, request, texts)
+    tests = list(recorded.tests.values())
+    if recorded.refusal is not None or not tests:
+        from cideldill_mcp.questions.unanswered import unanswered
+
+        raise await asyncio.to_thread(unanswered, question, request, run, recorded)
+    chosen = [test for test in tests if test.focus is not None] or tests
+    failing = [test for test in chosen if test.outcome in FAILING]
+    return Seen(run, recorded, (failing or chosen)[0])
+
+
+async def ran(
+    question: Question, request: TraceRequest, texts: Sequence[str] = ()
+) -> tuple[SideRun, Recorded]:
+    """Run tests in a process; its end, and what it has seen of all of them.
+
+    Args:
+        question: As for `see`.
+        request: The same.
+        texts: The same.
+    """
     running = asyncio.ensure_future(question.run(request))
     try:
         await asyncio.sleep(0)  # the process is started, unless others have all places
@@ -125,17 +152,9 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
     except BaseException:
         running.cancel()
         raise
-    recorded = Recorded()
-    if run.file:
-        recorded = await asyncio.to_thread(read_recorded, run.file)
-    tests = list(recorded.tests.values())
-    if recorded.refusal is not None or not tests:
-        from cideldill_mcp.questions.unanswered import unanswered
-
-        raise await asyncio.to_thread(unanswered, question, request, run, recorded)
-    chosen = [test for test in tests if test.focus is not None] or tests
-    failing = [test for test in chosen if test.outcome in FAILING]
-    return Seen(run, recorded, (failing or chosen)[0])
+    if not run.file:
+        return run, Recorded()
+    return run, await asyncio.to_thread(read_recorded, run.file)
 
 
 def source_files(asker: Asker, rootdir: str) -> SourceFiles:
@@ -148,24 +167,33 @@ def source_files(asker: Asker, rootdir: str) -> SourceFiles:
 
 def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:
     """What has to be known of an answer, as lines above it."""
-    lines = []
-    if seen.run.cut == "timeout":
-        lines.append(
-            f"partial: the test was ended by Ctrl-C after {question.seconds:.0f} s (timeout_s is "
-            f"{question.timeout_s:g})"
-        )
-    elif seen.run.cut == "stopped":
-        lines.append(f"partial: {question.id} was stopped after {question.seconds:.0f} s")
+    lines = cut_notes(question, seen.run, "the test was")
     others = len(seen.recorded.tests) - 1
     if others:
         lines.append(f"{seen.test.nodeid}: one of {counted(others + 1, 'test')} that ran")
     earlier = asker.earlier(seen.test.nodeid)
-    if earlier is not None and _differs(earlier.outcome, seen.test.outcome):
+    if earlier is not None and differs(earlier.outcome, seen.test.outcome):
         lines.append(f"flaky? {seen.test.outcome} here, {earlier.outcome} in {earlier.run_id}")
     return lines
 
 
-def _differs(before: str, now: str) -> bool:
+def cut_notes(question: Question, run: SideRun, what: str) -> list[str]:
+    """A line if a process was ended before it was done.
+
+    Args:
+        question: It ran for that.
+        run: Its end.
+        what: `the test was`.
+    """
+    took = f"after {question.seconds:.0f} s"
+    if run.cut == "timeout":
+        bound = f"timeout_s is {question.timeout_s:g}"
+        return [f"partial: {what} ended by Ctrl-C {took} ({bound})"]
+    return [f"partial: {question.id} was stopped {took}"] if run.cut == "stopped" else []
+
+
+def differs(before: str, now: str) -> bool:
+    """Whether two outcomes of a test show that it is flaky."""
     if now == "unfinished":
         return False
     return (before in FAILING) != (now in FAILING) or (before == "skipped") != (now == "skipped")

@@ -148,11 +148,15 @@ class Phase:
         file: Its place.
         line: Its place.
         continued: Calls of an earlier phase that an exception left in this one: of fixtures.
+        starts: The functions that started in it and in no phase before, in order.
+        frames: The functions in the traceback of its failure, the innermost first.
     """
 
     name: str
     roots: list[Call] = field(default_factory=list)
     continued: list[Call] = field(default_factory=list)
+    starts: list[Code] = field(default_factory=list)
+    frames: list[Code] = field(default_factory=list)
     outcome: str = ""
     text: str = ""
     file: str = ""
@@ -207,6 +211,7 @@ class Recorded:
         rootdir: pytest's.
         tests: By node id, in order; of a test that ran again, the last time.
         codes: By number.
+        test_files: Where tests are defined.
         reached: Limits of work that were reached: name and sentence.
         missing: Node ids that no test has.
         beside: Tests that are near them.
@@ -221,6 +226,7 @@ class Recorded:
     rootdir: str = ""
     tests: dict[str, RecordedTest] = field(default_factory=dict)
     codes: dict[int, Code] = field(default_factory=dict)
+    test_files: list[str] = field(default_factory=list)
     reached: list[tuple[str, str]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
@@ -309,6 +315,9 @@ class _Reader:
             "phase": self._add_phase,
             "outcome": self._add_outcome,
             "test": self._add_test,
+            "starts": self._add_starts,
+            "frames": self._add_frames,
+            "test_files": self._add_test_files,
             "lines": self._add_lines,
             "matches": self._add_matches,
             "reached": self._add_reached,
@@ -363,6 +372,16 @@ class _Reader:
 
     def _add_matches(self, count: int) -> None:
         self._test.matches = count
+
+    def _add_starts(self, codes: list[int]) -> None:
+        self._phase_now().starts += [self.recorded.codes[number] for number in codes]
+
+    def _add_frames(self, codes: list[int]) -> None:
+        failed = self._test.failure or self._phase_now()
+        failed.frames = failed.frames or [self.recorded.codes[number] for number in codes]
+
+    def _add_test_files(self, files: list[str]) -> None:
+        self.recorded.test_files = files
 
     def _add_lines(self, code: int, pairs: list[tuple[int, int]]) -> None:
         counts = dict(pairs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cideldill_mcp.questions.ask_source import Source, source
+from cideldill_mcp.questions.ask_suspects import LIMIT, MAX_LIMIT, Suspects, suspects
 from cideldill_mcp.questions.ask_trace import Trace, trace
 from cideldill_mcp.questions.asker import TIMEOUT_S, Bounds
 from cideldill_mcp.questions.beside_runs import asker_of
@@ -18,6 +19,9 @@ ROOM = 4_000
 
 _ESCAPED = 2
 """Characters that a line feed or a quote of the text takes in JSON."""
+
+_FUNCTION_ROOM = 400
+"""Characters of an item of `functions`, at most."""
 
 
 async def ask_trace(request: Request) -> Reply:
@@ -40,12 +44,21 @@ async def ask_source(request: Request) -> Reply:
     return _reply(request, await source(asker, asked, _bounds(request)))
 
 
+async def ask_suspects(request: Request) -> Reply:
+    """`test_suspects`: which functions failing tests run, and passing ones do not."""
+    nodeids = tuple(request["nodeids"] or ())
+    asked = Suspects(nodeids, request["keyword"], request["markers"], request["limit"])
+    asker = asker_of(request.questions, request.runs, request.progress)
+    body = await suspects(asker, asked, _bounds(request))
+    return _reply(request, body, len(body["functions"]) * _FUNCTION_ROOM)
+
+
 def _bounds(request: Request) -> Bounds:
     return Bounds(request.max_chars, request["timeout_s"])
 
 
-def _reply(request: Request, body: dict[str, Any]) -> Reply:
-    return Reply(body, room=_ESCAPED * request.max_chars + ROOM)
+def _reply(request: Request, body: dict[str, Any], further: int = 0) -> Reply:
+    return Reply(body, room=_ESCAPED * request.max_chars + ROOM + further)
 
 
 _NODEID = "Node id of one test"
@@ -84,6 +97,20 @@ TOOLS = (
             Param("call", "integer", "Which of its calls. Default: 1", minimum=1),
             Param("when", "string", "Its first call for which this expression is true"),
             Param("depth", "integer", "Of the tree. Default: what has room", minimum=1),
+            *_BOUNDS,
+        ),
+    ),
+    Tool(
+        "test_suspects",
+        "Rank suspected functions",
+        "Runs tests once and ranks functions of your code by how much more failing tests ran them "
+        "than passing ones. Needs both. Default: the files of the last failures.",
+        ask_suspects,
+        (
+            Param("nodeids", "array", "Tests, files or folders", items="string"),
+            Param("keyword", "string", "pytest -k"),
+            Param("markers", "string", "pytest -m"),
+            Param("limit", "integer", default=LIMIT, minimum=1, maximum=MAX_LIMIT),
             *_BOUNDS,
         ),
     ),
