@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.settrace import LOST
-from pytest_cideldill.calltraces.starts import Fail, Starts, StartSource
+from pytest_cideldill.calltraces.starts import Fail, Starts, StartSource, is_imported
 from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
 from pytest_cideldill.tracing.code_shapes import Shape
 from pytest_cideldill.tracing.installer import Installer
@@ -25,7 +24,8 @@ class TracingStarts(StartSource):
 
     def __init__(self, starts: Starts, fail: Fail) -> None:
         super().__init__(starts, fail)
-        self._done: set[int] = set()
+        self._noted = starts.noted
+        self._foreign: set[int] = set()
         self._on_call, self._on_frame = self._call, self._event
         self._installer = Installer(self._on_call, self._on_frame, starts.lose)
         self._installer.check()
@@ -38,8 +38,8 @@ class TracingStarts(StartSource):
             self.starts.lose(LOST)
         self._installer.remove()
 
-    def renew(self, codes: Iterable[CodeType]) -> None:
-        self._done.difference_update(map(id, codes))
+    def renew(self) -> None:
+        self.starts.noted.clear()
 
     def close(self) -> None:
         self._installer.remove()
@@ -49,7 +49,7 @@ class TracingStarts(StartSource):
         __tracebackhide__ = True
         code = frame.f_code
         key = id(code)
-        if key in self._done:
+        if key in self._noted or key in self._foreign:
             return None
         try:
             if not self._installer.is_installed:
@@ -58,11 +58,11 @@ class TracingStarts(StartSource):
             known = self.starts.table.known
             facts = known[key] if key in known else self.starts.meets(frame)
             if facts is None:
-                self._done.add(key)
+                self._foreign.add(key)
             elif not code.co_flags & _GENERATORS or frame.f_lasti == Shape(code).start:
                 try:
-                    if self.starts.note(facts, frame):
-                        self._done.add(key)
+                    if not (self.starts.has_imported and is_imported(frame)):
+                        self._noted[key] = 1
                 finally:
                     keep_as_they_are(frame)
         except BaseException as error:

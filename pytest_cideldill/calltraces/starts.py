@@ -2,13 +2,13 @@
 
 What a fixture of wider scope runs when it is set up belongs to all tests that use it, not only to
 the first one. What a module runs when it is imported belongs to none: which test imports it first
-is chance. An event source (`sysmon_starts`, `settrace_starts`) calls `note`, on any thread.
+is chance. An event source (`sysmon_starts`, `settrace_starts`) notes them, on any thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import count
+from itertools import chain, count
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -23,12 +23,9 @@ _BODIES: Final = frozenset({"module", "class"})
 _IMPORTS: Final = frozenset({"exec_module", "_call_with_frames_removed"})
 """Functions that execute the body of a module for an import: pytest's and Python's."""
 
-Codes = dict[int, CodeFacts]
-"""By the id of the code, in the order of their first starts."""
-
 
 class StartSource:
-    """Calls `Starts.note` when user code starts, until that was noted; `sysmon` or `settrace`.
+    """Notes in `Starts.noted` when functions of the user start; by `sysmon` or `settrace`.
 
     Args:
         starts: Takes them.
@@ -45,8 +42,8 @@ class StartSource:
     def pause(self) -> None:
         """It is over."""
 
-    def renew(self, codes: Iterable[CodeType]) -> None:
-        """The next start of each of these is noted again."""
+    def renew(self) -> None:
+        """Nothing is noted any more, and the next start of each function will be."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -64,48 +61,49 @@ class Starts:
 
     Attributes:
         table: That.
+        noted: Ids of the code that started, in order; with a number for the source.
+        has_imported: Whether a module of the user's was executed in this phase.
         source: The source of events; set once it is there.
     """
 
     def __init__(self, rows: RowFile, table: CodeTable, project: Project) -> None:
         self.table = table
+        self.noted: dict[int, int] = {}
+        self.has_imported = False
         self.source: StartSource | None = None
         self._rows, self._project = rows, project
         self._numbers = count(1)
-        self._is_on = self._has_imported = self._has_lost = False
-        self._test: Codes = {}
-        self._phase: Codes = {}
-        self._windows: list[Codes] = []
-        self._shared: dict[int, tuple[object, Codes]] = {}
-
-    # --- events, on any thread ------------------------------------------------------------------
+        self._texts: dict[int, str] = {}
+        self._has_lost = False
+        self._earlier: set[int] = set()
+        self._kept = 0
+        self._windows: list[list[int]] = []
+        self._shared: dict[int, tuple[object, list[int]]] = {}
 
     def meets(self, frame: FrameType) -> CodeFacts | None:
-        """The function of the user's of which a code object starts for the first time."""
+        """The function of the user's of which a code object starts for the first time.
+
+        On any thread, as is all that sources call.
+        """
         facts = self.table.meet(frame)
         if facts is None or facts.kind not in _BODIES:
             return facts
-        self._has_imported = True
+        self.has_imported = True
         self.table.known[id(facts.code)] = None  # its next start says no more than this one
         return None
-
-    def note(self, facts: CodeFacts, frame: FrameType) -> bool:
-        """Note a start; whether it counts, so that further ones in this test say nothing new."""
-        if not self._is_on or (self._has_imported and _is_imported(frame)):
-            return False
-        self._phase[id(facts.code)] = facts
-        return True
 
     # --- tests, on the main thread --------------------------------------------------------------
 
     def begin_test(self) -> None:
-        self._renew(self._test)
-        self._test = {}
+        self._renew()
+        self._earlier = set()
 
     def go_on(self) -> None:
         """A phase of the test begins."""
-        self._phase, self._has_imported = {}, False
-        self._is_on = True
+        self.has_imported = False
+        # What pytest's own work has called since is not the test's, but may be called by it, too.
+        if len(self.noted) > self._kept:
+            self._renew()
         if self.source is not None:
             self.source.go_on()
 
@@ -115,36 +113,39 @@ class Starts:
         Args:
             used: The fixtures of the test.
         """
-        self._is_on = False
         if self.source is not None:
             self.source.pause()
-        phase, self._phase = self._phase.copy(), {}  # other threads may still note
-        for fixture in used:
-            _, codes = self._shared.get(id(fixture), (None, {}))
-            phase = codes | phase
-        news = [facts for key, facts in phase.items() if key not in self._test]
-        self._test |= phase
+        started = list(self.noted)  # other threads may note still
+        self._kept = len(started)
+        earlier = self._earlier
+        news = [key for key in started if key not in earlier]
+        if self._shared:
+            found = [self._shared[id(each)][1] for each in used if id(each) in self._shared]
+            news = list(dict.fromkeys(chain(*found, news)))
+            news = [key for key in news if key not in earlier]
         if news:
-            self._rows.add(["starts", [self.number(facts) for facts in news]])
+            earlier.update(news)
+            texts = self._texts  # a list of numbers would take several times as long
+            numbers = ",".join([texts.get(key) or self._text(key) for key in news])
+            self._rows.add_text(f'["starts",[{numbers}]]')
 
     def begin_shared(self) -> None:
         """A fixture of wider scope is set up."""
-        self._renew(self._test | self._phase)
-        self._windows.append(self._phase)
-        self._phase = {}
+        self._windows.append(list(self.noted))
+        self._renew()
 
     def end_shared(self, fixture: object) -> None:
         """It was set up, or failed to."""
-        codes, self._phase = self._phase, self._windows.pop()
-        self._phase |= codes
-        self._shared[id(fixture)] = fixture, codes
+        self._shared[id(fixture)] = fixture, list(self.noted)
+        for key in self._windows.pop():
+            self.noted.setdefault(key, 1)
 
     def frames(self, codes: Iterable[CodeType]) -> None:
         """Note the frames of a failure, the innermost first."""
-        known = [self.table.known.get(id(code)) for code in codes]
-        numbers = [self.number(facts) for facts in known if facts is not None]
-        if numbers:
-            self._rows.add(["frames", list(dict.fromkeys(numbers))])
+        known = self.table.known
+        keys = dict.fromkeys(id(code) for code in codes if known.get(id(code)) is not None)
+        if keys:
+            self._rows.add(["frames", [int(self._text(key)) for key in keys]])
 
     def lose(self, message: str) -> None:
         """Note, once, that starts are missing from now on."""
@@ -152,19 +153,23 @@ class Starts:
             self._has_lost = True
             self._rows.add(["reached", "events", message])
 
-    def number(self, facts: CodeFacts) -> int:
-        """The number of a code object in the rows."""
+    def _text(self, key: int) -> str:
+        """The number of a code object in the rows, as it is written."""
+        facts = self.table.known[key]
+        assert facts is not None
         if not facts.number:
             facts.number = next(self._numbers)
             self._rows.add(facts.row(self._project))
-        return facts.number
+        text = self._texts[key] = str(facts.number)
+        return text
 
-    def _renew(self, codes: Codes) -> None:
+    def _renew(self) -> None:
+        self._kept = 0
         if self.source is not None:
-            self.source.renew([facts.code for facts in codes.values()])
+            self.source.renew()
 
 
-def _is_imported(frame: FrameType) -> bool:
+def is_imported(frame: FrameType) -> bool:
     """Whether a module that is being imported calls this frame, directly or not."""
     above: Any = frame
     while (above := above.f_back) is not None:

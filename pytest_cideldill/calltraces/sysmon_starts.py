@@ -1,20 +1,21 @@
 """Tells which user code starts, through `sys.monitoring`: from 3.12 on.
 
 Two tool ids. One discovers code: a global event that switches itself off at each code object. The
-other watches the user's functions alone, by local events that switch themselves off as well, and
-are armed again for the functions that a test has started: `restart_events` would let each code
-object of pytest and of libraries report again, in each test and to each tool.
+other watches the user's functions alone, by local events. `restart_events` is no way to have those
+again in the next test: each code object of pytest and of libraries would report too, and to each
+tool. Arming one function again takes as long as some tens of its events, as the interpreter goes
+through all of its code. So an event is switched off only in functions that start often.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType
 from typing import Any, Final
 
-from pytest_cideldill.calltraces.starts import Fail, Starts, StartSource
+from pytest_cideldill.calltraces.starts import Fail, Starts, StartSource, is_imported
 from pytest_cideldill.tracing.tool_ids import (
     NONE,
     ORIGINAL,
@@ -30,6 +31,9 @@ _DISABLE: Final = _monitoring.DISABLE
 _UNKNOWN: Final = object()
 _set_local_events: Final = _monitoring.set_local_events
 
+_OFTEN: Final = 32
+"""Starts in a test after which the event is switched off."""
+
 
 class MonitoringStarts(StartSource):
     """Owns the tool ids from the end of the collection on.
@@ -43,17 +47,21 @@ class MonitoringStarts(StartSource):
     def __init__(self, starts: Starts, fail: Fail) -> None:
         super().__init__(starts, fail)
         self._armed: dict[int, CodeType] = {}
+        self._off: dict[int, CodeType] = {}
         self._ids = (NONE, NONE)
-        self._on_first = self._callback(is_discovery=True)
-        self._on_start = self._callback(is_discovery=False)
+        self._on_first = self._discovery()
+        self._on_start = self._watch()
         self._move(claim())
         lend(self)
 
-    def renew(self, codes: Iterable[CodeType]) -> None:
+    def renew(self) -> None:
+        self.starts.noted.clear()
+        off = self._off.copy()
+        self._off.clear()
         discovery, watch = self._ids
-        if watch == NONE or discovery == watch:
+        if watch in (NONE, discovery):
             return
-        for code in codes:
+        for code in off.values():
             with suppress(ValueError, SystemError):
                 _set_local_events(watch, code, 0)  # else it stays switched off
                 _set_local_events(watch, code, _START)
@@ -107,25 +115,53 @@ class MonitoringStarts(StartSource):
 
     # --- callbacks ------------------------------------------------------------------------------
 
-    def _callback(self, *, is_discovery: bool) -> Callable[..., Any]:
-        starts, fail = self.starts, self.fail
-        find, note, getframe, key = starts.table.known.get, starts.note, sys._getframe, id
+    def _discovery(self) -> Callable[..., Any]:
+        """Of code that starts for the first time; of all, with a single id."""
+        starts, fail, noted = self.starts, self.fail, self.starts.noted
+        find, getframe, key = starts.table.known.get, sys._getframe, id
 
-        def on_start(code: CodeType, _offset: int) -> Any:
+        def on_first(code: CodeType, _offset: int) -> Any:
             __tracebackhide__ = True
             try:
-                frame = getframe(1)
-                facts: Any = find(key(code), _UNKNOWN)
+                number = key(code)
+                facts: Any = find(number, _UNKNOWN)
                 if facts is _UNKNOWN:
-                    facts = starts.meets(frame)
+                    facts = starts.meets(getframe(1))
                     if facts is not None:
                         self._arm(code)
                 if facts is None:
                     return _DISABLE
-                is_noted = note(facts, frame)
-                if is_discovery:
-                    return _DISABLE if self._ids[0] != self._ids[1] else None
-                return _DISABLE if is_noted else None
+                if number not in noted and not (starts.has_imported and is_imported(getframe(1))):
+                    noted[number] = 1
+                return _DISABLE if self._ids[0] != self._ids[1] else None
+            except BaseException as error:
+                if fail(error):
+                    raise
+                return None
+
+        return on_first
+
+    def _watch(self) -> Callable[..., Any]:
+        """Of the user's functions; on the hot path."""
+        starts, fail, noted = self.starts, self.fail, self.starts.noted
+        count_of, getframe, key = noted.get, sys._getframe, id
+        off = self._off
+
+        def on_start(code: CodeType, _offset: int) -> Any:
+            __tracebackhide__ = True
+            try:
+                number = key(code)
+                count = count_of(number)
+                if count is None:
+                    if starts.has_imported and is_imported(getframe(1)):
+                        return None
+                    noted[number] = 1
+                    return None
+                if count < _OFTEN:
+                    noted[number] = count + 1
+                    return None
+                off[number] = code
+                return _DISABLE
             except BaseException as error:
                 if fail(error):
                     raise

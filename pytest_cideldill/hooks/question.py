@@ -128,6 +128,8 @@ class QuestionPlugin:
 
     def __init__(self, config: pytest.Config, request: TraceRequest, rows: RowFile) -> None:
         self._request, self._rows = request, rows
+        # Without values of the program a phase is short: what takes time once in it would show.
+        self._has_values = request.tree or request.function is not None
         settings = read_settings(config)
         key = request.key or secrets.token_hex(32)
         configure = Configure("never", 1.0, tag_key=key, no_redact=request.no_redact)
@@ -184,6 +186,7 @@ class QuestionPlugin:
         self._redactor.look_again()
         self._rows.add(["test", self.lens.nodeids.shown(item.nodeid)])
         self._rows.flush()
+        self._watch.begin_test(item)
         yield
         self._watch.end_test()
 
@@ -207,22 +210,24 @@ class QuestionPlugin:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if hasattr(report, "node"):  # of a worker of xdist, which leaves it itself
             return
-        self._redactor.look_again()
         text = file = line = None
         outcome: str = report.outcome
         if hasattr(report, "wasxfail") and not report.failed:
             outcome = "xfailed" if report.skipped else "xpassed"
         if outcome != "passed":
+            self._redactor.look_again()
             text = self.lens.text(first_line(report), _MESSAGE).partition("\n")[0]
             if part := subtest_of(report, self.lens):
                 text = f"{part} {text}"
         if report.failed and (place := place_in_report(report, self.lens)) is not None:
             file, line = place["file"], place["line"]
         self._rows.add(["outcome", report.when, outcome, text, file, line])
-        self._rows.flush()
+        if self._has_values:
+            self._rows.flush()
 
     def _phase(self, name: str) -> Iterator[None]:
-        self._redactor.look_again()
+        if self._has_values:
+            self._redactor.look_again()
         self._rows.add(["phase", name])
         self._watch.go_on()
         yield
@@ -325,6 +330,9 @@ class _Watch:
             self._feed = _feed()(recorder, self._table, Libraries(lens.project), self._fail)
             recorder.source = self._feed
             at_fork(after_in_child=self._feed.stop)
+
+    def begin_test(self, item: pytest.Item) -> None:
+        """A test begins."""
 
     def go_on(self) -> None:
         """A phase of a test begins."""

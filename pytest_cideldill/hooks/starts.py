@@ -54,6 +54,10 @@ class StartWatch:
 
     # --- what the plugin of the question calls ----------------------------------------------
 
+    def begin_test(self, item: pytest.Item) -> None:
+        self._item = item
+        self._starts.begin_test()
+
     def go_on(self) -> None:
         """A phase of a test begins."""
         if not self._failed:
@@ -88,13 +92,6 @@ class StartWatch:
         files = {str(item.path) for item in session.items if isinstance(item, pytest.Function)}
         named = sorted(self._lens.project.relative(file) for file in files)
         self._rows.add(["test_files", named])
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    @guest
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._item = item
-        self._starts.begin_test()
-        yield
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     @guest
