@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.lines import LineRecorder
 from pytest_cideldill.calltraces.row_file import RowFile, plain
+from pytest_cideldill.calltraces.states import NOTHING, Begun, States
 from pytest_cideldill.calltraces.values import LARGE, Values
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
@@ -57,13 +58,14 @@ class Arming(Protocol):
 class ActiveCall:
     """A call that is not over."""
 
-    __slots__ = ("facts", "library", "number", "parts")
+    __slots__ = ("facts", "library", "number", "parts", "states")
 
     def __init__(self, number: int, facts: CodeFacts) -> None:
         self.number = number
         self.facts = facts
         self.library: dict[str, int] | None = None
         self.parts = 0
+        self.states: Begun | None = None
 
 
 class CallRecorder:
@@ -119,6 +121,7 @@ class CallRecorder:
         self.failed_conditions: dict[str, int] = {}
         self.is_full = False
         self.source: Arming | None = None
+        self._states = States(rows, values) if request.states else None
 
     # --- calls ------------------------------------------------------------------------------
 
@@ -155,6 +158,8 @@ class CallRecorder:
         if caller is not None and not self._tree:
             self._add(f'["caller",{number},{self._number(caller)},{line}]')
         self.active[id(frame)] = call = ActiveCall(number, facts)
+        if self._states is not None:
+            call.states = self._states.begin(number, facts, frame)
         if is_chosen:
             self._choose(call, frame)
 
@@ -163,6 +168,8 @@ class CallRecorder:
         call = self.active.pop(id(frame), None)
         if call is None or call.facts.code is not frame.f_code:
             return
+        if self._states is not None:
+            self._states.end(call.number, call.states, frame, value)
         name = call.facts.result_name
         if type(value) is int and not name and -LARGE < value < LARGE:
             text = f'"{value}"'
@@ -178,6 +185,8 @@ class CallRecorder:
         """An exception leaves a frame; None: it is not known which."""
         call = self._over(frame)
         if call is not None:
+            if self._states is not None:
+                self._states.end(call.number, call.states, frame, NOTHING)
             self._ended(call, plain(["unwind", call.number, self._error(error)]), frame)
 
     def yielded(self, frame: FrameType, value: object) -> None:

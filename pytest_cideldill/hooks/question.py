@@ -160,6 +160,9 @@ class QuestionPlugin:
         self._redactor.look_again()
         if self.wanted.missing:
             self._rows.add(["missing", self.wanted.missing, self.wanted.beside])
+        if self._request.neighbours:
+            others = list(map(self.lens.nodeids.shown, self.wanted.others))
+            self._rows.add(["neighbours", others])
         self._rows.flush()
 
     @pytest.hookimpl(trylast=True)

@@ -22,6 +22,10 @@ the main one; its arguments as `[name, text]`; the library modules that lie betw
 | `yield` | call, text | a generator hands out an item |
 | `wait` | call | a coroutine waits: something else runs until it goes on |
 | `resume` | call, text | it goes on; `text` is empty, or the exception that is thrown into it |
+| `state` | call, moment, pairs | the states of its arguments when it began (`begin`), and of \
+those that were others when it ended (`end`) with that of the result (`return`): `[name, digest]` |
+| `leaves` | digest, leaves | what is in a state, `[path, text]`; before its first use, or missing |
+| `neighbours` | nodeids | the other tests in the files of the wanted ones, in order |
 | `parts` | call, count | how many items, waits and resumptions a call had, if not all have rows |
 | `caller` | call, code, line | which function called it, and where, if that call has no row |
 | `library` | call, name, count | functions of libraries that a call has called itself; at its end |
@@ -64,6 +68,8 @@ class TraceRequest:
         function: The function whose calls are wanted: name as for `breakpoint_add`.
         call: Which of its calls is the chosen one, from 1; 0: none.
         when: Expression over its arguments; the first call for which it is true is the chosen one.
+        states: Whether the insides of arguments and results are wanted.
+        neighbours: Whether it is wanted which other tests are near.
         counts: Whether it is wanted how often each line of the function ran.
         calls: Most calls that are recorded.
         lines: Most lines of the chosen call that are recorded; the last ones are beside that.
@@ -80,6 +86,8 @@ class TraceRequest:
     function: str | None = None
     call: int = 0
     when: str | None = None
+    states: bool = False
+    neighbours: bool = False
     counts: bool = False
     calls: int = 100_000
     lines: int = 300_000

@@ -11,11 +11,11 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from cideldill_mcp.commands import source, trace
+from cideldill_mcp.commands import diff, source, trace
 from cideldill_mcp.commands.question import QuestionCommand
 from pytest_cideldill import cli
 
-QUESTIONS: tuple[QuestionCommand, ...] = (trace.COMMAND, source.COMMAND)
+QUESTIONS: tuple[QuestionCommand, ...] = (trace.COMMAND, diff.COMMAND, source.COMMAND)
 """The commands that ask a question, in the order of the help."""
 
 INTERRUPTED = 130

@@ -82,6 +82,8 @@ class Call:
         moves: `yield`, `wait` and `resume` with their texts, in order; the first ones.
         parts: How many there were, if not all are in `moves`.
         library: Functions of libraries that it called, with counts.
+        begun: State of each argument when it began, by name; of those whose text is not all.
+        ended: Those that were others at its end; `return`: of the result.
         is_end_lost: Whether it has ended all the same: its test has.
     """
 
@@ -99,6 +101,8 @@ class Call:
     moves: list[tuple[str, str]] | None = None
     parts: int = 0
     library: list[tuple[str, int]] | None = None
+    begun: dict[str, str] | None = None
+    ended: dict[str, str] | None = None
     is_end_lost: bool = False
 
     @property
@@ -212,6 +216,8 @@ class Recorded:
         beside: Tests that are near them.
         uncollected: Files that could not be collected, with the text of the error.
         unmatched: If the asked function was not called: dotted paths of those that were.
+        leaves: What is in states, by their digests: path → text.
+        neighbours: Other tests that are near.
         warnings: Failures of ours, and options that were left out.
         refusal: Error code and sentence, if the question has no answer.
         has_ended: Whether the process left pytest by itself.
@@ -226,6 +232,8 @@ class Recorded:
     beside: list[str] = field(default_factory=list)
     uncollected: list[tuple[str, str]] = field(default_factory=list)
     unmatched: list[str] | None = None
+    leaves: dict[str, dict[str, str]] = field(default_factory=dict)
+    neighbours: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     refusal: tuple[str, str] | None = None
     has_ended: bool = False
@@ -304,6 +312,9 @@ class _Reader:
             "library": self._add_library,
             "parts": self._add_parts,
             "caller": self._add_caller,
+            "state": self._add_state,
+            "leaves": self._add_leaves,
+            "neighbours": self._add_neighbours,
             "code": self._add_code,
             "focus": self._add_focus,
             "phase": self._add_phase,
@@ -389,6 +400,12 @@ class _Reader:
     def _add_unmatched(self, names: list[str]) -> None:
         self.recorded.unmatched = names
 
+    def _add_leaves(self, digest: str, leaves: list[list[str]]) -> None:
+        self.recorded.leaves[digest] = dict(leaves)
+
+    def _add_neighbours(self, nodeids: list[str]) -> None:
+        self.recorded.neighbours = nodeids
+
     def _add_warning(self, text: str) -> None:
         self.recorded.warnings.append(text)
 
@@ -450,6 +467,14 @@ class _Reader:
 
     def _add_parts(self, call: int, count: int) -> None:
         self._calls[call].parts = count
+
+    def _add_state(self, number: int, moment: str, pairs: list[list[str]]) -> None:
+        states = dict(pairs)
+        call = self._calls[number]
+        if moment == "begin":
+            call.begun = states
+        else:
+            call.ended = states
 
     def _add_caller(self, number: int, code: int, line: int) -> None:
         call = self._calls[number]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cideldill_mcp.questions.ask_diff import AUTO, Diff, diff
 from cideldill_mcp.questions.ask_source import Source, source
 from cideldill_mcp.questions.ask_trace import Trace, trace
 from cideldill_mcp.questions.asker import TIMEOUT_S, Bounds
@@ -31,6 +32,15 @@ async def ask_trace(request: Request) -> Reply:
     )
     asker = asker_of(request.questions, request.runs, request.progress)
     return _reply(request, await trace(asker, asked, _bounds(request)))
+
+
+async def ask_diff(request: Request) -> Reply:
+    """`test_diff`: where a failing test and a passing one first do something else."""
+    asked = Diff(
+        request["nodeid"], request["against"], request["function"], request["ignore"] or []
+    )
+    asker = asker_of(request.questions, request.runs, request.progress)
+    return _reply(request, await diff(asker, asked, _bounds(request)))
 
 
 async def ask_source(request: Request) -> Reply:
@@ -84,6 +94,21 @@ TOOLS = (
             Param("call", "integer", "Which of its calls. Default: 1", minimum=1),
             Param("when", "string", "Its first call for which this expression is true"),
             Param("depth", "integer", "Of the tree. Default: what has room", minimum=1),
+            *_BOUNDS,
+        ),
+    ),
+    Tool(
+        "test_diff",
+        "Where two tests part",
+        "Where a failing and a passing test first differ: the first call that got the same and did "
+        "something else, the differing value with its path inside the object, the first differing "
+        "line in it; then later differences. Ids, times and other noise are left out.",
+        ask_diff,
+        (
+            Param("nodeid", "string", "Node id of the failing test", required=True),
+            Param("against", "string", "Node id of a test; auto: one that passes", default=AUTO),
+            Param("function", "string", "Only calls of it, and what they call"),
+            Param("ignore", "array", "Globs over value paths: order.items[*].id", items="string"),
             *_BOUNDS,
         ),
     ),
