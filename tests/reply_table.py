@@ -481,6 +481,15 @@ TABLE: dict[str, Shape] = {
         "last": int,
         "lines_run?": int,
     },
+    "test_diff": ANSWER
+    | {
+        "nodeid": str,
+        "outcome": str,
+        "against": str,
+        "equal": bool,
+        "divergence?": PLACE | {"function": str, "path": str, "left": str, "right": str},
+        "noise": int,
+    },
     "test_trace": ANSWER
     | {
         "nodeid": str,

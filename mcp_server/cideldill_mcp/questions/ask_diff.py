@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cideldill_mcp.questions.diff import Compared, Inside
     from cideldill_mcp.questions.differences import Noise, Side
     from cideldill_mcp.questions.divergence import Divergence, Found
+    from cideldill_mcp.questions.listing import SourceFiles
     from cideldill_mcp.questions.recorded import Call
 
 NAME = "test_diff"
@@ -37,7 +38,7 @@ AUTO = "auto"
 _AT_ONCE = 2
 """Candidates that run beside each other."""
 
-_TRIED = 3
+_TRIED = 2
 """Calls whose lines are compared, where inputs differ from the beginning."""
 
 _TEXTS = ("diff", "divergence", "inside")
@@ -131,6 +132,7 @@ class _Asking:
     def __init__(self, asker: Asker, asked: Diff, question: Question) -> None:
         self._asker, self._asked, self._question = asker, asked, question
         self._notes: list[str] = []
+        self._sources: SourceFiles | None = None
 
     async def compare(self, nodeid: str) -> Compared:
         """Run both sides, and compare them."""
@@ -198,11 +200,12 @@ class _Asking:
         left = self.left
         near = candidates(left.nodeid, left.seen.recorded.neighbours, self._before)
         outcomes = []
-        for at in range(0, len(near), _AT_ONCE):
-            runs = [self._run(nodeid) for nodeid in near[at : at + _AT_ONCE]]
-            for nodeid, seen in zip(
-                near[at:], await asyncio.gather(*runs, return_exceptions=True), strict=False
-            ):
+        while near:
+            count = 1 if self._before(near[0]) == "passed" else _AT_ONCE
+            now, near = near[:count], near[count:]
+            runs = [self._run(nodeid) for nodeid in now]
+            ended = await asyncio.gather(*runs, return_exceptions=True)
+            for nodeid, seen in zip(now, ended, strict=True):
                 if isinstance(seen, Seen):
                     if seen.test.outcome == "passed":
                         return Running(seen, nodeid)
@@ -267,12 +270,23 @@ class _Asking:
         if found.divergences:
             first = found.divergences[0]
             return first, await self._inside(first, right, is_noisy=is_noisy)
-        tried = found.suspects[:_TRIED]
-        for each in tried:
+        tried = found.suspects
+        branched = [each for each in tried if await asyncio.to_thread(self._has_branch, each)]
+        for each in branched[:_TRIED]:
             inside = await self._inside(each, right, is_noisy=is_noisy)
             if inside is not None and inside.parting.branch:
                 return each, inside
         return (tried[0], None) if tried else (None, None)
+
+    def _has_branch(self, suspect: Divergence) -> bool:
+        call = suspect.left
+        return call is not None and self._files().listing(call.code).has_branch
+
+    def _files(self) -> SourceFiles:
+        if self._sources is None:
+            root = self.left.seen.recorded.rootdir or self._asker.questions.rootdir
+            self._sources = source_files(self._asker, root)
+        return self._sources
 
     async def _inside(self, first: Divergence, right: Running, *, is_noisy: bool) -> Inside | None:
         """Where the lines of two calls part; None if that is not known."""
@@ -289,9 +303,7 @@ class _Asking:
         if any(focus is None or focus.call.code.first != a.code.first for focus in focuses):
             return None
         ours, theirs, *third = [focus for focus in focuses if focus is not None]
-        recorded = self.left.seen.recorded
-        files = source_files(self._asker, recorded.rootdir or self._asker.questions.rootdir)
-        listing = await asyncio.to_thread(files.listing, a.code)
+        listing = await asyncio.to_thread(self._files().listing, a.code)
         noise = differing_names(ours, third[0], listing) if third else set()
         found = parting(ours, theirs, listing, noise)
         return None if found is None else Inside(listing, found)

@@ -96,12 +96,13 @@ def _first(compared: Compared) -> list[Item]:
             return [Item("equal: the same calls, arguments, results and changes", -4.0)]
         if found.entry is None:
             return [Item("the same calls; only what they got differs", -4.0)]
-        return [*_entry(compared), Item("all that differs follows from that", -3.0)]
+        text = "no call with equal arguments did something else"
+        return [*_entry(compared), Item(text, -3.0), *_alike(found)]
     items = _entry(compared) if found.entry is not first else []
     items += _path(first)
     items += _what(first)
     items += _lines(compared)
-    return items
+    return items if first.has_same_input else [*items, *_alike(found)]
 
 
 def _entry(compared: Compared) -> list[Item]:
@@ -111,6 +112,18 @@ def _entry(compared: Compared) -> list[Item]:
         return []
     values = ", ".join(_value(each, 40) for each in entry.differences[:_VALUES])
     return [Item(f"inputs differ: {entry.left.code.name}: {values}", -2.0)]
+
+
+def _alike(found: Found) -> list[Item]:
+    """Calls for which other arguments made no difference."""
+    items = []
+    for each in found.alike:
+        call = each.left
+        assert call is not None
+        values = ", ".join(_value(value, 40) for value in each.differences[:2])
+        end = short(call.error or call.result or "", 60)
+        items.append(Item(f"  {call.code.name}: {values}: → {end}  {call.code.place}", 1.0))
+    return [Item("the same outcome for other arguments:", 1.0), *items] if items else []
 
 
 def _path(first: Divergence) -> list[Item]:

@@ -145,18 +145,16 @@ class Comparer:
     def outcome(self, a: Call, b: Call) -> list[Difference]:
         """What differs when the calls end: what they raised, returned, yielded and changed."""
         found: list[Difference] = []
-        if a.has_ended and b.has_ended:
-            found += self._ending(a, b)
-        found += self._yields(a, b)
+        is_over = a.has_ended and b.has_ended
+        has_raised = a.error is not None or b.error is not None
+        if is_over and has_raised and self._differ(a.error or "", b.error or ""):
+            found.append(Difference(RAISES, _ending(a), _ending(b)))
         found += self._changes(a, b)
-        return self._wanted(a, found)
-
-    def _ending(self, a: Call, b: Call) -> Iterator[Difference]:
-        if a.error is None and b.error is None:
+        if is_over and not has_raised:
             state, other = (a.ended or {}).get(RESULT), (b.ended or {}).get(RESULT)
-            yield from self._value(RESULT, (a.result or "", state), (b.result or "", other))
-        elif self._differ(a.error or "", b.error or ""):
-            yield Difference(RAISES, _ending(a), _ending(b))
+            found += self._value(RESULT, (a.result or "", state), (b.result or "", other))
+        found += self._yields(a, b)
+        return self._wanted(a, found)
 
     def _yields(self, a: Call, b: Call) -> Iterator[Difference]:
         ours = [text for kind, text in a.moves or () if kind == "yield"]

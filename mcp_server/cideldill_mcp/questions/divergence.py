@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from cideldill_mcp.questions.alignment import Both, aligned
-from cideldill_mcp.questions.differences import Comparer, Difference, Noise, Side
+from cideldill_mcp.questions.differences import ABSENT, Comparer, Difference, Noise, Side
 from cideldill_mcp.questions.recorded import Call
 
 MOST: Final = 4
 """Divergences that are looked for: the first, and three later ones."""
 
 MOST_SUSPECTS: Final = 200
+
+_NOTHING: Final = frozenset({None, "None"})
+"""Results that say nothing."""
 
 How = Literal["arguments", "call", "outcome"]
 
@@ -53,11 +56,13 @@ class Found:
         divergences: Calls with equal arguments that did something else, in the order of their ends.
         entry: The first calls whose arguments differ without a reason inside: the tests do.
         suspects: Calls with other arguments that did something else, the inmost first.
+        alike: Calls with other arguments and the same outcome.
     """
 
     divergences: list[Divergence] = field(default_factory=list)
     entry: Divergence | None = None
     suspects: list[Divergence] = field(default_factory=list)
+    alike: list[Divergence] = field(default_factory=list)
 
     @property
     def is_equal(self) -> bool:
@@ -72,8 +77,9 @@ class _Pair:
     Attributes:
         is_equal: Whether they got the same.
         is_inside: Whether they count: they are in the function that is asked for.
+        children: What they call, aligned.
+        inputs: The arguments that differ.
         has_parted: Whether a divergence was found in or below them.
-        depth: Of the children that are in it.
     """
 
     left: Call | None
@@ -81,6 +87,7 @@ class _Pair:
     is_equal: bool
     is_inside: bool
     children: Iterator[Both]
+    inputs: tuple[Difference, ...] = ()
     has_parted: bool = False
 
 
@@ -160,7 +167,9 @@ class Walk:
                 self._differ(pair, both, differences)
             is_test = self._comparer.left.key(a) == ""
             is_equal = not differences and (self._is_same or not is_test)
-            stack.append(self._pair(a, b, a.children, b.children, pair, is_equal=is_equal))
+            inner = self._pair(a, b, a.children, b.children, pair, is_equal=is_equal)
+            inner.inputs = tuple(differences)
+            stack.append(inner)
 
     def _alone(self, pair: _Pair, both: Both) -> None:
         """A call that only one side makes."""
@@ -174,18 +183,24 @@ class Walk:
 
     def _differ(self, pair: _Pair, both: Both, differences: list[Difference]) -> None:
         """Arguments differ."""
-        if self.found.entry is None and not pair.is_equal and pair.is_inside:
-            self.found.entry = Divergence(*both, "arguments", both, tuple(differences), False)
+        # One test may have fixtures that the other one has not.
+        given = [each for each in differences if ABSENT not in (each.left, each.right)]
+        if self.found.entry is None and not pair.is_equal and pair.is_inside and given:
+            self.found.entry = Divergence(*both, "arguments", both, tuple(given), False)
         if pair.is_equal:
             self._report(pair, "arguments", both, differences)
 
     def _end(self, pair: _Pair) -> None:
         """Two calls are over."""
-        if pair.left is None or pair.right is None:
+        a, b = pair.left, pair.right
+        if a is None or b is None:
             return
-        differences = self._comparer.outcome(pair.left, pair.right)
+        differences = self._comparer.outcome(a, b)
         if differences:
             self._report(pair, "outcome", None, differences)
+        elif pair.inputs and pair.is_inside and a.result not in _NOTHING:
+            made = Divergence(a, b, "arguments", None, pair.inputs, False)
+            self.found.alike += [made][: MOST - len(self.found.alike)]
 
     def _report(
         self,
