@@ -12,7 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from hashlib import blake2b
-from itertools import islice
+from itertools import islice, takewhile
 from types import ModuleType
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from pytest_cideldill.interpreter.loaded_names import module_dict_of
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.one_line import is_enum
 from pytest_cideldill.rendering.parts import DICT, SEQUENCES, TEXTS, items_of, kind_of, length_of
-from pytest_cideldill.rendering.tree import PartReader
+from pytest_cideldill.rendering.tree import Part, PartReader
 from pytest_cideldill.rendering.types import LEAVES, PATHS, is_mock
 
 Leaf = tuple[str, str]
@@ -34,6 +34,12 @@ _DEEPEST: Final = 6
 
 _ITEMS: Final = 60
 """Items of one collection, and attributes of one object."""
+
+_MOST_ITEMS: Final = 5_000
+"""Items of one collection of which more than the number is compared."""
+
+_TOGETHER: Final = 50
+"""Items in one leaf, behind the first ones."""
 
 _CHUNK: Final = 150
 """Characters of a part of a long text."""
@@ -74,6 +80,9 @@ class LeafReader:
 
     Args:
         values: Render the leaves.
+
+    Attributes:
+        work: How many leaves were read, and as many more as others took the time of one.
     """
 
     def __init__(self, values: Values) -> None:
@@ -82,6 +91,7 @@ class LeafReader:
         self._parts = PartReader(values.lens.redactor)
         self._strings: dict[str, str] = {}
         self._learned = -1
+        self.work = 0
         # By the id of a class, which `_parts` refers to, so that it stays taken.
         self._foreign: dict[int, bool] = {}
 
@@ -107,6 +117,7 @@ class LeafReader:
             else:
                 seen[id(x)] = path
                 self._open(path, own, x, depth, found, queue)
+        self.work += len(found)
         return found
 
     def _open(
@@ -133,7 +144,10 @@ class LeafReader:
         if is_set:
             found += sorted(self._members(path, x, kind))
         elif kind is not None:
-            parts += self._parts.items(x, kind, _ITEMS)
+            items = self._parts.items(x, kind, _MOST_ITEMS)
+            parts += islice(items, _ITEMS)
+            if count > _ITEMS:
+                found += self._rest(path, items)
         below = depth - 1
         if kind is None and self._is_foreign(type(x)):
             below = min(below, 1)
@@ -142,6 +156,23 @@ class LeafReader:
                 step = f"[{shown}]"
             sign = "" if step[:1] == "[" else "."
             queue.append((f"{path}{sign}{step}", name, value, below))
+
+    def _rest(self, path: str, items: Iterator[Part]) -> Iterator[Leaf]:
+        """Items behind the first ones, many in one leaf; up to the first that is no number or text.
+
+        A leaf has `STEP\\x1eTEXT` for each, with `\\x1f` between them.
+        """
+        at = _ITEMS
+        flat = takewhile(lambda part: is_flat(part.value), items)
+        while some := list(islice(flat, _TOGETHER)):
+            self.work += len(some) // 8
+            texts = (
+                f"{part.key if part.shown_key is None else f'[{part.shown_key}]'}\x1e"
+                f"{self._text(part.value, part.name)}"
+                for part in some
+            )
+            yield f"{path}[{at}:{at + len(some)}]", "\x1f".join(texts)
+            at += len(some)
 
     def _members(self, path: str, x: Any, kind: Any) -> Iterator[Leaf]:
         """The members of a set: there or not, whatever their order."""

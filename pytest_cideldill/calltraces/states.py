@@ -87,7 +87,7 @@ class States:
         if self._left <= 0:
             return ""
         leaves = self._reader.leaves(name, value)
-        self._left -= len(leaves)
+        self._left = MOST_LEAVES - self._reader.work
         if self._left <= 0 or self._values.is_used_up:
             self._left = 0
             self._rows.add(["reached", "states", _REACHED])

@@ -252,7 +252,12 @@ CASES: tuple[DiffCase, ...] = (
             assert kind(n) == 1
             assert n == 2
         """,
-        ("the same outcome for other arguments:", "kind: n: 3 | 2: → 1"),
+        (
+            "in kind, which got other arguments",
+            "it went another way, to the same outcome",
+            "first differing branch, test_branch_only.py:6  if n % 2:",
+        ),
+        {"function": "test_branch_only.kind", "line": 6},
         bad="test_kind[3]",
         good=None,
     ),
@@ -294,7 +299,7 @@ CASES: tuple[DiffCase, ...] = (
             assert down(20) == 20
             assert down(1) == 2
         """,
-        ("only right: down(n=2) → 2", "in down, which got the same", "… 14 calls"),
+        ("only right: down(n=2) → 2", "in down, which got the same", "… 12 calls"),
         {"function": "test_recursion.down"},
     ),
     DiffCase(
@@ -459,7 +464,7 @@ CASES: tuple[DiffCase, ...] = (
             ODD.append(1)
             run()
         """,
-        ("in fill, which got the same arguments", "return[2400:", "rows["),
+        ("in fill, which got the same arguments", "return[2400:2550]: '!", "rows[1700]: -1 | 1700"),
         {"function": "test_big.fill"},
     ),
     DiffCase(

@@ -270,13 +270,21 @@ class _Asking:
         if found.divergences:
             first = found.divergences[0]
             return first, await self._inside(first, right, is_noisy=is_noisy)
-        tried = found.suspects
+        inner = [each for each in found.suspects if not self._is_test(each)]
+        tried = [*inner, *found.alike]
         branched = [each for each in tried if await asyncio.to_thread(self._has_branch, each)]
         for each in branched[:_TRIED]:
             inside = await self._inside(each, right, is_noisy=is_noisy)
             if inside is not None and inside.parting.branch:
                 return each, inside
-        return (tried[0], None) if tried else (None, None)
+        return (inner[0], None) if inner else (None, None)
+
+    def _is_test(self, suspect: Divergence) -> bool:
+        from cideldill_mcp.questions.differences import Side
+
+        seen = self.left.seen
+        side = Side(seen.recorded, seen.test)
+        return suspect.left is not None and side.key(suspect.left) == ""
 
     def _has_branch(self, suspect: Divergence) -> bool:
         call = suspect.left
@@ -299,7 +307,10 @@ class _Asking:
         wanted = [(self.left, a), (right, b), *([(self.left, a)] if is_noisy else ())]
         runs = [self._lines(side, call) for side, call in wanted]
         seen = await asyncio.gather(*runs, return_exceptions=True)
-        focuses = [each.test.focus if isinstance(each, Seen) else None for each in seen]
+        focuses = [
+            each.test.focus if isinstance(each, Seen) and _is_again(each, call, is_noisy) else None
+            for each, (_, call) in zip(seen, wanted, strict=True)
+        ]
         if any(focus is None or focus.call.code.first != a.code.first for focus in focuses):
             return None
         ours, theirs, *third = [focus for focus in focuses if focus is not None]
@@ -316,6 +327,14 @@ class _Asking:
             "", [side.nodeid], function=call.code.dotted, call=same.index(call) + 1
         )
         return await see(self._question, side.vary(request), _TEXTS)
+
+
+def _is_again(seen: Seen, call: Call, is_noisy: bool) -> bool:
+    """Whether the chosen call did in a further run what it did in the first one."""
+    focus = seen.test.focus
+    if focus is None or focus.call.error != call.error:
+        return focus is not None and is_noisy
+    return is_noisy or (focus.call.args, focus.call.result) == (call.args, call.result)
 
 
 def _passes(seen: Seen, times: int) -> Refusal:

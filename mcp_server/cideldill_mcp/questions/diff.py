@@ -94,15 +94,13 @@ def _first(compared: Compared) -> list[Item]:
     if first is None:
         if found.is_equal:
             return [Item("equal: the same calls, arguments, results and changes", -4.0)]
-        if found.entry is None:
-            return [Item("the same calls; only what they got differs", -4.0)]
         text = "no call with equal arguments did something else"
-        return [*_entry(compared), Item(text, -3.0), *_alike(found)]
+        return [*_entry(compared), Item(text, -3.0), *_only(found), *_alike(found)]
     items = _entry(compared) if found.entry is not first else []
     items += _path(first)
     items += _what(first)
     items += _lines(compared)
-    return items if first.has_same_input else [*items, *_alike(found)]
+    return items if first.has_same_input else [*items, *_alike(found, first)]
 
 
 def _entry(compared: Compared) -> list[Item]:
@@ -114,13 +112,27 @@ def _entry(compared: Compared) -> list[Item]:
     return [Item(f"inputs differ: {entry.left.code.name}: {values}", -2.0)]
 
 
-def _alike(found: Found) -> list[Item]:
+def _only(found: Found) -> list[Item]:
+    """Calls that one of two tests makes."""
+    alone = [each.child for each in found.suspects if each.how == "call" and each.child is not None]
+    items = []
+    for a, b in alone[:_LATER]:
+        call = a or b
+        assert call is not None
+        side = "left" if a is not None else "right"
+        items.append(Item(f"only {side}: {call_text(call)}  {call.code.place}", 0.8))
+    return items
+
+
+def _alike(found: Found, first: Divergence | None = None) -> list[Item]:
     """Calls for which other arguments made no difference."""
     items = []
     for each in found.alike:
+        if each is first:
+            continue
         call = each.left
         assert call is not None
-        values = ", ".join(_value(value, 40) for value in each.differences[:2])
+        values = ", ".join(_value(value, 40) for value in each.inputs[:2])
         end = short(call.error or call.result or "", 60)
         items.append(Item(f"  {call.code.name}: {values}: → {end}  {call.code.place}", 1.0))
     return [Item("the same outcome for other arguments:", 1.0), *items] if items else []
@@ -158,7 +170,9 @@ def _path(first: Divergence) -> list[Item]:
 def _what(first: Divergence) -> list[Item]:
     """What differs."""
     items: list[Item] = []
-    if first.how == "outcome":
+    if not first.differences and first.child is None:
+        items.append(Item("it went another way, to the same outcome", -3.0))
+    elif first.how == "outcome":
         items.append(Item("it does something else:", -3.0))
     elif first.child is not None:
         a, b = first.child

@@ -23,6 +23,9 @@ RESULT: Final = "return"
 RAISES: Final = "raises"
 YIELDS: Final = "yields"
 
+_ITEM, _NEXT = "\x1e", "\x1f"
+"""In a leaf of many items: between step and text, and between items."""
+
 _CUT: Final = "…"
 _INDEX: Final = re.compile(r"\[[^\]]*\]|\{.*\}$")
 _ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
@@ -202,10 +205,14 @@ class Comparer:
             text, other_text = ours.get(each, ABSENT), theirs.get(each, ABSENT)
             if text == other_text or _CUT in (text, other_text):
                 continue
-            if ABSENT in (text, other_text):
+            if _ITEM in text or _ITEM in other_text:
+                yield from _items(each, text, other_text)
+                continue
+            is_absent = ABSENT in (text, other_text)
+            if is_absent and (is_cut or any(each.startswith(part) for part in gone)):
+                continue
+            if is_absent or text.partition(" of ")[0] != other_text.partition(" of ")[0]:
                 # What is in a part that only one side has is no difference of its own.
-                if is_cut or any(each.startswith(part) for part in gone):
-                    continue
                 gone += [f"{each}.", f"{each}[", f"{each}{{"]
             yield Difference(each, text, other_text)
 
@@ -226,6 +233,22 @@ class Comparer:
             if not self.noise.has(function, each.path)
             and not (ignored is not None and ignored.fullmatch(each.path))
         ]
+
+
+def _items(path: str, text: str, other: str) -> Iterator[Difference]:
+    """The first item that differs, of many in one leaf."""
+    ours, theirs = _by_step(text), _by_step(other)
+    base = path.rpartition("[")[0]
+    for step in {**ours, **theirs}:
+        left, right = ours.get(step, ABSENT), theirs.get(step, ABSENT)
+        if left != right:
+            yield Difference(f"{base}{step}", left, right)
+            return
+
+
+def _by_step(text: str) -> dict[str, str]:
+    parts = (part.partition(_ITEM) for part in text.split(_NEXT) if _ITEM in part)
+    return {step: shown for step, _, shown in parts}
 
 
 def _ending(call: Call) -> str:

@@ -38,6 +38,7 @@ class Divergence:
         child: The call inside; None with `outcome`.
         differences: Of arguments or outcome, the first one first.
         has_same_input: Whether the arguments were equal.
+        inputs: The arguments that were not, where the outcome is the same.
     """
 
     left: Call | None
@@ -46,6 +47,7 @@ class Divergence:
     child: Both | None = None
     differences: tuple[Difference, ...] = ()
     has_same_input: bool = True
+    inputs: tuple[Difference, ...] = ()
 
 
 @dataclass(slots=True)
@@ -199,7 +201,7 @@ class Walk:
         if differences:
             self._report(pair, "outcome", None, differences)
         elif pair.inputs and pair.is_inside and a.result not in _NOTHING:
-            made = Divergence(a, b, "arguments", None, pair.inputs, False)
+            made = Divergence(a, b, "outcome", None, (), False, pair.inputs)
             self.found.alike += [made][: MOST - len(self.found.alike)]
 
     def _report(

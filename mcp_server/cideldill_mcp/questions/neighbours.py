@@ -24,13 +24,20 @@ def candidates(nodeid: str, others: Sequence[str], before: Outcome) -> list[str]
         before: Those that passed come first, those that failed last.
     """
 
-    def rank(other: str) -> tuple[bool, int, bool, float]:
+    parameters = _parameters(nodeid)
+
+    def rank(other: str) -> tuple[bool, int, bool, int, float]:
         outcome = before(other)
         alike = SequenceMatcher(None, nodeid, other, False).ratio()
-        return outcome in FAILING, _distance(nodeid, other), outcome != "passed", -alike
+        same = sum(map(str.__eq__, parameters, _parameters(other)))
+        return outcome in FAILING, _distance(nodeid, other), outcome != "passed", -same, -alike
 
     near = [each for each in others if each != nodeid and before(each) != "skipped"]
     return sorted(near, key=rank)[:MOST]
+
+
+def _parameters(nodeid: str) -> list[str]:
+    return nodeid.partition("[")[2].rstrip("]").split("-")
 
 
 def _distance(nodeid: str, other: str) -> int:
