@@ -65,6 +65,9 @@ class States:
     def end(self, call: int, begun: Begun | None, frame: FrameType, result: object) -> None:
         """A call ends: what it changed in its arguments, and its result unless that is NOTHING."""
         if self._left <= 0:
+            if begun:
+                unknown = [[name, ""] for name in begun]
+                self._rows.add_text(plain(["state", call, "end", unknown]))
             return
         pairs = self._changed(begun, read_locals(frame)) if begun else []
         if result is not NOTHING and not is_flat(result):

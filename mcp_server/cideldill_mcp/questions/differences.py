@@ -59,6 +59,12 @@ class Side:
     recorded: Recorded
     test: RecordedTest
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether later calls are not recorded."""
+        is_full = any(limit == "calls" for limit, _ in self.recorded.reached)
+        return is_full or self.test.outcome == "unfinished"
+
     def key(self, call: Call) -> str:
         """The function of a call, as it is called on both sides: the test is the test."""
         code = call.code
@@ -152,7 +158,8 @@ class Comparer:
         has_raised = a.error is not None or b.error is not None
         if is_over and has_raised and self._differ(a.error or "", b.error or ""):
             found.append(Difference(RAISES, _ending(a), _ending(b)))
-        found += self._changes(a, b)
+        if is_over:
+            found += self._changes(a, b)
         if is_over and not has_raised:
             state, other = (a.ended or {}).get(RESULT), (b.ended or {}).get(RESULT)
             found += self._value(RESULT, (a.result or "", state), (b.result or "", other))

@@ -147,7 +147,18 @@ class Walk:
             self._is_asked is everything or (a is not None and self._is_asked(a))
         )
         same = self._is_same if is_equal is None else is_equal
-        return _Pair(a, b, same, is_inside, aligned(ours, theirs, *sides))
+        children = self._recorded(list(aligned(ours, theirs, *sides)))
+        return _Pair(a, b, same, is_inside, iter(children))
+
+    def _recorded(self, children: list[Both]) -> list[Both]:
+        """Without calls at the end that the other side may have made, too."""
+        left, right = self._comparer.left, self._comparer.right
+        if not (left.is_cut or right.is_cut):
+            return children
+        last = max((at for at, (a, b) in enumerate(children) if a and b), default=-1)
+        rest = children[last + 1 :]
+        kept = [(a, b) for a, b in rest if not (left if a is None else right).is_cut]
+        return children[: last + 1] + kept
 
     def _walk(self, root: _Pair) -> None:
         stack = [root]
@@ -198,8 +209,12 @@ class Walk:
         if a is None or b is None:
             return
         differences = self._comparer.outcome(a, b)
-        if differences:
-            self._report(pair, "outcome", None, differences)
+        given = {(each.left, each.right) for each in pair.inputs}
+        of_its_own = [each for each in differences if (each.left, each.right) not in given]
+        if of_its_own:  # else it hands on what it got
+            self._report(pair, "outcome", None, of_its_own)
+        elif differences:
+            return
         elif pair.inputs and pair.is_inside and a.result not in _NOTHING:
             made = Divergence(a, b, "outcome", None, (), False, pair.inputs)
             self.found.alike += [made][: MOST - len(self.found.alike)]
