@@ -23,8 +23,8 @@ the main one; its arguments as `[name, text]`; the library modules that lie betw
 | `wait` | call | a coroutine waits: something else runs until it goes on |
 | `resume` | call, text | it goes on; `text` is empty, or the exception that is thrown into it |
 | `state` | call, moment, pairs | the states of its arguments when it began (`begin`), and of \
-those that were others when it ended (`end`) with that of the result (`return`): `[name, digest]`; the digest is empty where \
-a limit was reached |
+those that were others when it ended (`end`) with that of the result (`return`): `[name, digest]`; \
+the digest is empty behind a limit |
 | `leaves` | digest, leaves | what is in a state, `[path, text]`; before its first use, or missing |
 | `neighbours` | nodeids | the other tests in the files of the wanted ones, in order |
 | `parts` | call, count | how many items, waits and resumptions a call had, if not all have rows |
