@@ -14,13 +14,20 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import islice, takewhile
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.calltraces.values import LARGE, Values
 from pytest_cideldill.interpreter.loaded_names import module_dict_of
 from pytest_cideldill.rendering import layout
-from pytest_cideldill.rendering.one_line import is_enum
-from pytest_cideldill.rendering.parts import DICT, SEQUENCES, TEXTS, items_of, kind_of, length_of
+from pytest_cideldill.rendering.one_line import is_enum, name_of_key
+from pytest_cideldill.rendering.parts import (
+    DICT,
+    SEQUENCES,
+    TEXTS,
+    items_of,
+    kind_of_class,
+    length_of,
+)
 from pytest_cideldill.rendering.tree import Part, PartReader
 from pytest_cideldill.rendering.types import LEAVES, PATHS, is_mock
 
@@ -92,8 +99,7 @@ class LeafReader:
         self._strings: dict[str, str] = {}
         self._learned = -1
         self.work = 0
-        # By the id of a class, which `_parts` refers to, so that it stays taken.
-        self._foreign: dict[int, bool] = {}
+        self._sorts: dict[int, _Sort] = {}  # by the id of a class, which they refer to
 
     def leaves(self, name: str, value: object) -> list[Leaf]:
         """The leaves of a value; paths begin with its name."""
@@ -110,7 +116,7 @@ class LeafReader:
                 break
             if type(x) is str and len(x) > _CHUNK:
                 found += self._chunks(path, own, x)
-            elif is_flat(x) or self._is_hidden(own) or self._is_whole(x):
+            elif is_flat(x) or self._is_hidden(own) or self._sort(type(x)).is_whole:
                 found.append((path, self._text(x, own)))
             elif (before := seen.get(id(x))) is not None:
                 found.append((path, f"same as {before}"))
@@ -129,7 +135,8 @@ class LeafReader:
         found: list[Leaf],
         queue: deque[tuple[str, Any, Any, int]],
     ) -> None:
-        kind = kind_of(x)
+        sort = self._sort(type(x))
+        kind = sort.kind
         if kind in TEXTS or depth <= 0:
             found.append((path, layout.short_name(type(x)) if depth <= 0 else self._text(x, own)))
             return
@@ -140,7 +147,7 @@ class LeafReader:
             found.append((path, self._text(x, own)))
             return
         of = "" if count < 0 else f" of {count}"
-        found.append((path, f"{layout.short_name(type(x))}{of}"))
+        found.append((path, f"{sort.name}{of}"))
         if is_set:
             found += sorted(self._members(path, x, kind))
         elif kind is not None:
@@ -149,13 +156,19 @@ class LeafReader:
             if count > _ITEMS:
                 found += self._rest(path, items)
         below = depth - 1
-        if kind is None and self._is_foreign(type(x)):
+        if kind is None and sort.is_foreign:
             below = min(below, 1)
         for step, name, value, shown in parts:
+            if type(name) is not str:
+                name = name_of_key(name)
             if shown is not None:
                 step = f"[{shown}]"
-            sign = "" if step[:1] == "[" else "."
-            queue.append((f"{path}{sign}{step}", name, value, below))
+            inner = f"{path}{step}" if step[:1] == "[" else f"{path}.{step}"
+            is_short = type(value) in _SCALARS or (type(value) is str and len(value) <= _CHUNK)
+            if is_short and len(found) < MOST:
+                found.append((inner, self._text(value, name)))
+            else:
+                queue.append((inner, name, value, below))
 
     def _rest(self, path: str, items: Iterator[Part]) -> Iterator[Leaf]:
         """Items behind the first ones, many in one leaf; up to the first that is no number or text.
@@ -209,24 +222,39 @@ class LeafReader:
     def _is_hidden(self, name: Any) -> bool:
         return type(name) is str and bool(name) and self._lens.is_sensitive(name)
 
-    def _is_whole(self, x: Any) -> bool:
-        """Whether a value has one leaf: a class, a member of an enumeration, an array."""
-        cls = type(x)
-        if layout.flags(cls) & layout.IS_CLASS or is_enum(cls) or is_mock(cls):
-            return True
-        return layout.module_of(cls).partition(".")[0] in _SHOWN
+    def _sort(self, cls: type) -> _Sort:
+        found = self._sorts.get(id(cls))
+        if found is None:
+            found = self._sorts[id(cls)] = self._sorted(cls)
+        return found
 
-    def _is_foreign(self, cls: type) -> bool:
-        """Whether a class is a library's: of its objects only what is near is compared."""
-        known = self._foreign.get(id(cls))
-        if known is None:
-            module = sys.modules.get(layout.module_of(cls))
-            names = module_dict_of(module) if type(module) is ModuleType else {}
-            file = names.get("__file__")
-            is_data = layout.module_of(cls).partition(".")[0] in _DATA
-            known = not is_data and not (type(file) is not str or self._lens.project.is_user(file))
-            self._foreign[id(cls)] = known
-        return known
+    def _sorted(self, cls: type) -> _Sort:
+        name = layout.module_of(cls)
+        library = name.partition(".")[0]
+        is_class = bool(layout.flags(cls) & layout.IS_CLASS)
+        is_whole = is_class or is_enum(cls) or is_mock(cls) or library in _SHOWN
+        module = sys.modules.get(name)
+        names = module_dict_of(module) if type(module) is ModuleType else {}
+        file = names.get("__file__")
+        is_users = type(file) is not str or self._lens.project.is_user(file)
+        is_foreign = library not in _DATA and not is_users
+        return _Sort(cls, layout.short_name(cls), kind_of_class(cls), is_whole, is_foreign)
+
+
+class _Sort(NamedTuple):
+    """What is to be known of a class.
+
+    Attributes:
+        kind: As of `kind_of`.
+        is_whole: Whether a value has one leaf: a class, a member of an enumeration, an array.
+        is_foreign: Whether it is a library's: of its objects only what is near is compared.
+    """
+
+    cls: type
+    name: str
+    kind: int | None
+    is_whole: bool
+    is_foreign: bool
 
 
 def _plain(text: str) -> str:

@@ -19,8 +19,8 @@ from pytest_cideldill.interpreter.frame_locals import read_locals
 RESULT: Final = "return"
 """The name of a result among the states: no argument is called so."""
 
-MOST_LEAVES: Final = 1_200_000
-"""Leaves that are read in one process: some 4 s."""
+MOST_LEAVES: Final = 700_000
+"""Leaves that are read in one process: some 2 s."""
 
 MOST_WRITTEN: Final = 400_000
 """Leaves that are written; of later states only the digest is."""

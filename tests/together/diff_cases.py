@@ -571,6 +571,163 @@ CASES: tuple[DiffCase, ...] = (
         good=None,
     ),
     DiffCase(
+        "clock",
+        """
+        import pathlib
+
+        ODD = []
+
+        def ticks():
+            # A clock that stands still for two runs.
+            file = pathlib.Path(__file__).with_suffix(".txt")
+            seen = len(file.read_text()) if file.exists() else 0
+            file.write_text("x" * (seen + 1))
+            return seen // 3
+
+        def stamped(n):
+            return {"n": n, "at": ticks()}
+
+        def rate(n): return n + len(ODD)
+
+        def run():
+            stamped(1)
+            assert rate(1) == 1
+
+        def test_good(): run()
+
+        def test_bad():
+            ODD.append(1)
+            run()
+        """,
+        ("in rate, which got the same arguments", "return: 2 | 1"),
+        {"function": "test_clock.rate"},
+        noise=True,
+    ),
+    DiffCase(
+        "many_objects",
+        """
+        ODD = []
+
+        class Cart:
+            def __init__(self):
+                self.rows, self.total = [{"n": n, "price": n * 2.5} for n in range(60)], 0
+
+            def add(self, n):
+                self.total += n
+                return n
+
+            def close(self):
+                self.rows[3]["price"] = 1 if ODD else 2
+
+        def run():
+            cart = Cart()
+            for n in range(4000):
+                cart.add(n)
+            cart.close()
+            assert cart.rows[3]["price"] == 2
+
+        def test_good(): run()
+
+        def test_bad():
+            ODD.append(1)
+            run()
+        """,
+        ("in Cart.close, which got the same arguments", "self.rows[3]['price']: 1 | 2"),
+        {"function": "test_many_objects.Cart.close"},
+    ),
+    DiffCase(
+        "threads_and_tasks",
+        """
+        import asyncio, threading
+
+        ODD = []
+
+        class Box:
+            def __init__(self): self.seen = []
+
+        def work(box, n):
+            box.seen.append(n + len(ODD))
+
+        async def step(box, n):
+            await asyncio.sleep(0)
+            box.seen.append(-n)
+            return n
+
+        async def both(box):
+            await asyncio.gather(step(box, 1), step(box, 2))
+
+        def run():
+            box = Box()
+            asyncio.run(both(box))
+            thread = threading.Thread(target=work, args=(box, 3), name="helper")
+            thread.start()
+            thread.join()
+            assert box.seen == [-1, -2, 3]
+
+        def test_good(): run()
+
+        def test_bad():
+            ODD.append(1)
+            run()
+        """,
+        ("in work, which got the same arguments", "box.seen[2]: 4 | 3"),
+        {"function": "test_threads_and_tasks.work"},
+    ),
+    DiffCase(
+        "cases_of_unittest",
+        """
+        import unittest
+
+        class Base(unittest.TestCase):
+            def setUp(self):
+                self.stock = {"a": 1}
+
+            def take(self, name):
+                self.stock[name] -= 1
+                return self.stock
+
+        class TestStock(Base):
+            limit = 0
+
+            def test_good(self):
+                self.assertEqual(self.take("a"), {"a": 0})
+
+            def test_bad(self):
+                self.take("a")
+                self.assertEqual(self.take("a"), {"a": 0})
+        """,
+        ("of the same class", "take"),
+        None,
+        bad="TestStock::test_bad",
+        good=None,
+    ),
+    DiffCase(
+        "dies",
+        """
+        import os
+
+        LIMIT = [3]
+
+        def check(n):
+            if n > LIMIT[0]:
+                os._exit(3)
+            return n
+
+        def run():
+            for n in range(3):
+                check(n)
+
+        def test_good(): run()
+
+        def test_bad():
+            LIMIT[0] = 1
+            run()
+        """,
+        ("test_dies.py::test_bad  unfinished", "right: test_dies.py::test_good  passed"),
+        None,
+        good=None,
+    ),
+    DiffCase(
         "passes",
         "def test_bad(): pass",
         ("test_passes.py::test_bad does not fail: passed 2 times",),

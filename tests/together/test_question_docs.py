@@ -70,7 +70,12 @@ def test_a_command_of_the_page_prints_what_is_shown(number: int, tmp_path: Path)
 
 def test_the_page_has_each_kind_of_answer() -> None:
     """The tree, the first call for which something is true, a difference, marked source."""
-    assert [block and block[2].split()[0] for block in CONSOLE] == ["trace", "trace", "diff", "source"]
+    assert [block and block[2].split()[0] for block in CONSOLE] == [
+        "trace",
+        "trace",
+        "diff",
+        "source",
+    ]
     assert [block and "--when" in block[2] for block in CONSOLE] == [False, True, False, False]
 
 

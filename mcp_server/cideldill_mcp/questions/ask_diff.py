@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,9 @@ _AT_ONCE = 2
 
 _TRIED = 2
 """Calls whose lines are compared, where inputs differ from the beginning."""
+
+_ROUNDS = 3
+"""So many calls are found to be noise in a further run, at most."""
 
 _TEXTS = ("diff", "divergence", "inside")
 
@@ -97,8 +101,14 @@ class Running:
     vary: Vary = as_it_is
 
 
-async def diff(asker: Asker, asked: Diff, bounds: Bounds) -> dict[str, Any]:
+async def diff(asker: Asker, asked: Diff, bounds: Bounds, vary: Vary = as_it_is) -> dict[str, Any]:
     """The reply to the question.
+
+    Args:
+        asker: Who asks.
+        asked: What is asked.
+        bounds: Of the answer.
+        vary: What is changed of the program on the right side; `against` may be the same test then.
 
     Raises:
         Refusal: As `asker.see`; `not_reproduced`: the test passes, or no other one does.
@@ -111,7 +121,7 @@ async def diff(asker: Asker, asked: Diff, bounds: Bounds) -> dict[str, Any]:
     if function is not None:
         asked = replace(asked, function=function_from_root(questions.project, function))
     with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
-        made = _Asking(asker, asked, question)
+        made = _Asking(asker, asked, question, vary)
         compared = await made.compare(nodeid)
         lines = notes(question, made.left.seen, asker)
 
@@ -128,19 +138,19 @@ class _Asking:
     """One question, from its processes to what is known."""
 
     left: Running
+    _seen_right: Seen
 
-    def __init__(self, asker: Asker, asked: Diff, question: Question) -> None:
+    def __init__(self, asker: Asker, asked: Diff, question: Question, vary: Vary) -> None:
         self._asker, self._asked, self._question = asker, asked, question
+        self._vary = vary
         self._notes: list[str] = []
         self._sources: SourceFiles | None = None
 
     async def compare(self, nodeid: str) -> Compared:
         """Run both sides, and compare them."""
-        against = self._asked.against
         again, right = await self._first_runs(nodeid)
-        if right is None and against == AUTO:
+        if right is None:
             right = await self._passing()
-        assert right is not None
         how = relation(self.left.nodeid, right.nodeid)
         if right.seen is again:
             how = "its second run"
@@ -151,36 +161,31 @@ class _Asking:
     async def _first_runs(self, nodeid: str) -> tuple[Seen, Running | None]:
         """The left side twice, and the right one, if it is known already."""
         against = self._asked.against
-        wanted = [nodeid, nodeid]
-        if against != AUTO:
-            wanted.append(self._asker.questions.nodeid(against))
-        first, *others = await self._all(wanted)
+        right = [] if against == AUTO else [(self._asker.questions.nodeid(against), self._vary)]
+        first, again, *others = await self._all([(nodeid, as_it_is)] * 2 + right)
         if len(first.recorded.tests) > 1:  # a file, say: of it the first that failed
             nodeid = first.test.nodeid
-            first, *others = await self._all([nodeid, nodeid, *wanted[2:]])
-        again = others[0]
-        self.left = Running(first, first.test.nodeid)
-        if (first.test.outcome in FAILING) != (again.test.outcome in FAILING):
-            self._notes.append(
-                f"flaky: {first.test.outcome} in the first run, {again.test.outcome} in the second"
-            )
-        if against != AUTO:
-            return again, Running(others[1], others[1].test.nodeid)
-        if first.test.outcome not in FAILING:
-            if again.test.outcome not in FAILING:
-                raise _passes(first, 2)
-            self.left, again = Running(again, again.test.nodeid), first
-        if again.test.outcome == "passed":
-            return again, Running(again, again.test.nodeid)
-        return again, None
+            first, again = await self._all([(nodeid, as_it_is)] * 2)
+        nodeid = first.test.nodeid
+        if _fails(first) != _fails(again):
+            one, other = first.test.outcome, again.test.outcome
+            self._notes.append(f"flaky: {one} in one of two runs, {other} in the other one")
+        if not _fails(first) and _fails(again):
+            first, again = again, first
+        self.left = Running(first, nodeid)
+        if others:
+            return again, Running(others[0], others[0].test.nodeid, self._vary)
+        if not _fails(first):
+            raise _passes(first, 2)
+        return again, Running(again, nodeid) if again.test.outcome == "passed" else None
 
-    async def _all(self, nodeids: Iterable[str]) -> list[Seen]:
+    async def _all(self, wanted: Iterable[tuple[str, Vary]]) -> list[Seen]:
         """Runs of tests beside each other.
 
         Raises:
             Refusal: The first one of them; the others are ended.
         """
-        tasks = [asyncio.ensure_future(self._run(nodeid)) for nodeid in nodeids]
+        tasks = [asyncio.ensure_future(self._run(*each)) for each in wanted]
         try:
             return list(await asyncio.gather(*tasks))
         finally:
@@ -227,21 +232,31 @@ class _Asking:
 
     async def _compared(self, right: Running, again: Seen, how: str) -> Compared:
         from cideldill_mcp.questions.diff import Compared
-        from cideldill_mcp.questions.differences import Noise, Side
+        from cideldill_mcp.questions.differences import Noise
         from cideldill_mcp.questions.divergence import noise_between
 
         left = self.left
-        ours = Side(left.seen.recorded, left.seen.test)
-        theirs = Side(right.seen.recorded, right.seen.test)
+        self._seen_right = right.seen
+        ours, theirs = _side(left.seen), _side(right.seen)
         noise = Noise()
         if again is not right.seen and again.test.outcome == left.seen.test.outcome:
-            noise = await asyncio.to_thread(noise_between, ours, Side(again.recorded, again.test))
+            noise = await asyncio.to_thread(noise_between, ours, _side(again))
         found = await asyncio.to_thread(self._found, ours, theirs, noise)
-        first, inside = await self._first(found, right, is_noisy=bool(noise.count))
-        return Compared(ours, theirs, how, found, first, inside, noise, self._notes)
+        for _ in range(_ROUNDS):
+            if not found.divergences:
+                break
+            first = found.divergences[0]
+            pair = await self._again(first, right)
+            if pair is None or not self._has_changed(first, pair, noise):
+                inside = None if pair is None else await self._inside(first, pair)
+                first = first if pair is None else self._refined(first, pair, noise)
+                return Compared(ours, theirs, how, found, first, inside, noise, self._notes)
+            found = await asyncio.to_thread(self._found, ours, theirs, noise)
+        first_branch, inside = await self._first_branch(found, right)
+        return Compared(ours, theirs, how, found, first_branch, inside, noise, self._notes)
 
     def _found(self, ours: Side, theirs: Side, noise: Noise) -> Found:
-        from cideldill_mcp.questions.differences import Comparer, globs
+        from cideldill_mcp.questions.differences import Comparer
         from cideldill_mcp.questions.divergence import Walk, everything
 
         function = self._asked.function
@@ -255,36 +270,34 @@ class _Asking:
             )
 
         is_asked = everything if name is None else is_meant
-        comparer = Comparer(ours, theirs, noise, globs(self._asked.ignore))
+        comparer = Comparer(ours, theirs, noise, self._ignored)
         is_same = ours.test.nodeid == theirs.test.nodeid
         return Walk(comparer, is_same=is_same, is_asked=is_asked).run()
 
-    async def _first(
-        self, found: Found, right: Running, *, is_noisy: bool
+    async def _first_branch(
+        self, found: Found, right: Running
     ) -> tuple[Divergence | None, Inside | None]:
-        """The first divergence, and the lines of its calls.
-
-        Where no call with equal arguments did something else, it is the first one that took
-        another branch.
-        """
+        """Where no call with equal arguments did something else: what took another branch first."""
         if found.divergences:
-            first = found.divergences[0]
-            return first, await self._inside(first, right, is_noisy=is_noisy)
+            return found.divergences[0], None
         inner = [each for each in found.suspects if not self._is_test(each)]
         tried = [*inner, *found.alike]
         branched = [each for each in tried if await asyncio.to_thread(self._has_branch, each)]
         for each in branched[:_TRIED]:
-            inside = await self._inside(each, right, is_noisy=is_noisy)
+            pair = await self._again(each, right)
+            inside = None if pair is None else await self._inside(each, pair)
             if inside is not None and inside.parting.branch:
                 return each, inside
         return (inner[0], None) if inner else (None, None)
 
-    def _is_test(self, suspect: Divergence) -> bool:
-        from cideldill_mcp.questions.differences import Side
+    @property
+    def _ignored(self) -> re.Pattern[str] | None:
+        from cideldill_mcp.questions.differences import globs
 
-        seen = self.left.seen
-        side = Side(seen.recorded, seen.test)
-        return suspect.left is not None and side.key(suspect.left) == ""
+        return globs(self._asked.ignore)
+
+    def _is_test(self, suspect: Divergence) -> bool:
+        return suspect.left is not None and _side(self.left.seen).key(suspect.left) == ""
 
     def _has_branch(self, suspect: Divergence) -> bool:
         call = suspect.left
@@ -296,49 +309,94 @@ class _Asking:
             self._sources = source_files(self._asker, root)
         return self._sources
 
-    async def _inside(self, first: Divergence, right: Running, *, is_noisy: bool) -> Inside | None:
-        """Where the lines of two calls part; None if that is not known."""
-        from cideldill_mcp.questions.diff import Inside
-        from cideldill_mcp.questions.inside import differing_names, parting
-
+    async def _again(self, first: Divergence, right: Running) -> list[Side] | None:
+        """Both sides again, with the lines of the divergent calls; None: they can't be had."""
         a, b = first.left, first.right
         if a is None or b is None or (a.code.file, a.code.first) != (b.code.file, b.code.first):
             return None
-        wanted = [(self.left, a), (right, b), *([(self.left, a)] if is_noisy else ())]
+        wanted = [(self.left, a), (right, b)]
         runs = [self._lines(side, call) for side, call in wanted]
+        sides = []
         seen = await asyncio.gather(*runs, return_exceptions=True)
-        focuses = [
-            each.test.focus if isinstance(each, Seen) and _is_again(each, call, is_noisy) else None
-            for each, (_, call) in zip(seen, wanted, strict=True)
-        ]
-        if any(focus is None or focus.call.code.first != a.code.first for focus in focuses):
-            return None
-        ours, theirs, *third = [focus for focus in focuses if focus is not None]
-        listing = await asyncio.to_thread(self._files().listing, a.code)
-        noise = differing_names(ours, third[0], listing) if third else set()
-        found = parting(ours, theirs, listing, noise)
+        for (side, _), each in zip(wanted, seen, strict=True):
+            if not isinstance(each, Seen):
+                if not isinstance(each, Refusal):
+                    raise each
+                return None
+            focus = each.test.focus
+            if each.test.outcome != side.seen.test.outcome or focus is None:
+                return None
+            if focus.call.code.first != a.code.first:
+                return None
+            sides.append(_side(each))
+        return sides
+
+    def _has_changed(self, first: Divergence, pair: list[Side], noise: Noise) -> bool:
+        """Whether the divergent calls did something else than before; that is noise, then."""
+        from cideldill_mcp.questions.divergence import noise_of_call
+
+        changed = False
+        befores = _side(self.left.seen), _side(self._seen_right)
+        for call, before, side in zip((first.left, first.right), befores, pair, strict=False):
+            focus = side.test.focus
+            if call is not None and focus is not None:
+                changed |= noise_of_call(noise, before, call, side, focus.call)
+        return changed
+
+    def _refined(self, first: Divergence, pair: list[Side], noise: Noise) -> Divergence:
+        """The divergence with the insides of values, where these were too many at first."""
+        from cideldill_mcp.questions.differences import Comparer
+
+        left, right, *_ = (side.test.focus for side in pair)
+        if first.how != "outcome" or left is None or right is None:
+            return first
+        comparer = Comparer(pair[0], pair[1], noise, self._ignored)
+        better = comparer.outcome(left.call, right.call)
+        return replace(first, differences=tuple(better)) if better else first
+
+    async def _inside(self, first: Divergence, pair: list[Side]) -> Inside | None:
+        """Where the lines of two calls part; None if they don't."""
+        from cideldill_mcp.questions.diff import Inside
+        from cideldill_mcp.questions.inside import differing_names, parting
+
+        ours, theirs = [each.test.focus for each in pair if each.test.focus is not None]
+        assert first.left is not None
+        listing = await asyncio.to_thread(self._files().listing, first.left.code)
+        found = parting(ours, theirs, listing)
+        if found is not None and found.value is not None:  # which may be noise
+            third = (await self._lines(self.left, first.left)).test.focus
+            names = set() if third is None else differing_names(ours, third, listing)
+            found = parting(ours, theirs, listing, names)
         return None if found is None else Inside(listing, found)
 
     async def _lines(self, side: Running, call: Call) -> Seen:
         """A further run of a side, with the lines of one call."""
         calls = side.seen.test.calls.values()
         same = [each for each in calls if each.code.dotted == call.code.dotted]
+        number = same.index(call) + 1
         request = TraceRequest(
-            "", [side.nodeid], function=call.code.dotted, call=same.index(call) + 1
+            "", [side.nodeid], function=call.code.dotted, call=number, states=True
         )
         return await see(self._question, side.vary(request), _TEXTS)
 
 
-def _is_again(seen: Seen, call: Call, is_noisy: bool) -> bool:
-    """Whether the chosen call did in a further run what it did in the first one."""
-    focus = seen.test.focus
-    if focus is None or focus.call.error != call.error:
-        return focus is not None and is_noisy
-    return is_noisy or (focus.call.args, focus.call.result) == (call.args, call.result)
+def _side(seen: Seen) -> Side:
+    from cideldill_mcp.questions.differences import Side
+
+    return Side(seen.recorded, seen.test, seen.run.cut is not None)
+
+
+def _fails(seen: Seen) -> bool:
+    """Whether a test failed, or its process died in it."""
+    has_died = seen.test.outcome == "unfinished" and seen.run.cut is None
+    return has_died or seen.test.outcome in FAILING
 
 
 def _passes(seen: Seen, times: int) -> Refusal:
     nodeid = seen.test.nodeid
+    if seen.test.outcome == "unfinished":
+        message = f"{nodeid} did not end; give it more time (timeout_s)"
+        return Refusal(ErrorCode.NOT_LIVE, message)
     return Refusal(
         ErrorCode.NOT_REPRODUCED,
         f"{nodeid} does not fail: {seen.test.outcome} {times} times; give the test to compare it "

@@ -221,7 +221,8 @@ def _lines(compared: Compared) -> list[Item]:
 
 def _later(compared: Compared) -> list[Item]:
     first = compared.first
-    later = [each for each in compared.found.divergences if each is not first]
+    divergences = compared.found.divergences
+    later = [each for each in divergences if first is None or each.left is not first.left]
     items = []
     for each in later[:_LATER]:
         call = each.left

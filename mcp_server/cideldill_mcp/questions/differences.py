@@ -21,6 +21,7 @@ UNKNOWN: Final = "another state"
 
 RESULT: Final = "return"
 RAISES: Final = "raises"
+ENDS: Final = "end"
 YIELDS: Final = "yields"
 
 _ITEM, _NEXT = "\x1e", "\x1f"
@@ -54,10 +55,12 @@ class Side:
     Attributes:
         recorded: All of it.
         test: The test.
+        is_timed_out: Whether it was ended from outside.
     """
 
     recorded: Recorded
     test: RecordedTest
+    is_timed_out: bool = False
 
     @property
     def is_cut(self) -> bool:
@@ -67,14 +70,9 @@ class Side:
 
     def key(self, call: Call) -> str:
         """The function of a call, as it is called on both sides: the test is the test."""
-        code = call.code
-        is_test = call.parent is None and code.name == test_name(self.test.nodeid)
-        return "" if is_test and self.test.nodeid.startswith(code.file) else code.dotted
-
-
-def test_name(nodeid: str) -> str:
-    """`TestCart.test_total` of the node id of a test."""
-    return ".".join(nodeid.partition("[")[0].split("::")[1:])
+        name = self.test.nodeid.partition("[")[0].rpartition("::")[2]
+        is_test = call.parent is None and call.code.name.rpartition(".")[2] == name
+        return "" if is_test else call.code.dotted
 
 
 @dataclass(slots=True)
@@ -164,6 +162,10 @@ class Comparer:
             state, other = (a.ended or {}).get(RESULT), (b.ended or {}).get(RESULT)
             found += self._value(RESULT, (a.result or "", state), (b.result or "", other))
         found += self._yields(a, b)
+        if a.has_ended and not (b.has_ended or b.is_end_lost or self.right.is_timed_out):
+            found.append(Difference(ENDS, _ending(a), ABSENT))
+        if b.has_ended and not (a.has_ended or a.is_end_lost or self.left.is_timed_out):
+            found.append(Difference(ENDS, ABSENT, _ending(b)))
         return self._wanted(a, found)
 
     def _yields(self, a: Call, b: Call) -> Iterator[Difference]:
@@ -204,7 +206,9 @@ class Comparer:
         ours = self.left.recorded.leaves.get(state)
         theirs = self.right.recorded.leaves.get(other)
         if ours is None or theirs is None:
-            yield Difference(path, *(texts or (UNKNOWN, UNKNOWN)))
+            yield Difference(
+                path, *(texts if texts and texts[0] != texts[1] else (UNKNOWN, UNKNOWN))
+            )
             return
         is_cut = _CUT in (next(reversed(ours.values())), next(reversed(theirs.values())))
         gone: list[str] = []

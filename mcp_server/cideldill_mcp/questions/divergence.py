@@ -7,6 +7,7 @@ does something else is where the reason is.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -123,7 +124,17 @@ class Walk:
             other = others.get(phase.name)
             if other is not None:
                 self._phase(phase.roots, other.roots)
+        self._order()
         return self.found
+
+    def _order(self) -> None:
+        """Order by time; without calls in which others of other threads parted before."""
+        kept: list[Divergence] = []
+        for each in sorted(self.found.divergences, key=_moment):
+            call = each.left
+            if call is None or not any(_spans(call, other.left) for other in kept):
+                kept.append(each)
+        self.found.divergences = kept
 
     def _phase(self, left: list[Call], right: list[Call]) -> None:
         threads = dict.fromkeys(each.thread for each in (*left, *right))
@@ -239,6 +250,44 @@ class Walk:
         if not pair.has_parted and len(found.divergences) < MOST:
             found.divergences.append(made)
         pair.has_parted = True
+
+
+def _moment(divergence: Divergence) -> int:
+    """When the left side parted; a call that it did not make counts as one at the end."""
+    child = None if divergence.child is None else divergence.child[0]
+    if child is not None:
+        return child.begun_at
+    call = divergence.left
+    return sys.maxsize if call is None or not call.ended_at else call.ended_at
+
+
+def _spans(outer: Call, inner: Call | None) -> bool:
+    """Whether a call of another thread lies inside of a call, in time."""
+    if inner is None or inner.thread == outer.thread:
+        return False
+    return outer.begun_at < inner.begun_at and inner.ended_at < (outer.ended_at or sys.maxsize)
+
+
+def noise_of_call(noise: Noise, first: Side, call: Call, second: Side, again: Call) -> bool:
+    """Note what one call and those that it made did otherwise in a further run.
+
+    Returns:
+        Whether that is news.
+    """
+    before = noise.count
+    comparer = Comparer(first, second, Noise())
+    pairs: list[Both] = [
+        (call, again),
+        *aligned(call.children, again.children, first.key, second.key),
+    ]
+    above = first.key(call)
+    for a, b in pairs:
+        if a is None or b is None:
+            noise.calls |= {(above, first.key(each)) for each in (a, b) if each is not None}
+            continue
+        noise.add(first.key(a), comparer.arguments(a, b))
+        noise.add(first.key(a), comparer.outcome(a, b))
+    return noise.count > before
 
 
 def noise_between(first: Side, second: Side) -> Noise:

@@ -52,6 +52,8 @@ def relation(nodeid: str, other: str) -> str:
     """How near another test is, in words."""
     if nodeid == other:
         return "the same test"
+    if nodeid.partition("::")[0] != other.partition("::")[0]:
+        return "of another file"
     scope = nodeid.partition("[")[0].rpartition("::")[0]
     return {
         0: "the same test with other parameters",

@@ -82,6 +82,8 @@ class Call:
         moves: `yield`, `wait` and `resume` with their texts, in order; the first ones.
         parts: How many there were, if not all are in `moves`.
         library: Functions of libraries that it called, with counts.
+        begun_at: When it began: so many beginnings and ends were before.
+        ended_at: When it ended; 0: it has not.
         begun: State of each argument when it began, by name; of those whose text is not all.
         ended: Those that were others at its end; `return`: of the result.
         is_end_lost: Whether it has ended all the same: its test has.
@@ -101,6 +103,8 @@ class Call:
     moves: list[tuple[str, str]] | None = None
     parts: int = 0
     library: list[tuple[str, int]] | None = None
+    begun_at: int = 0
+    ended_at: int = 0
     begun: dict[str, str] | None = None
     ended: dict[str, str] | None = None
     is_end_lost: bool = False
@@ -299,6 +303,7 @@ class _Reader:
         self._begun_in: dict[int, Phase] = {}
         self._focus: Call | None = None
         self._lines: list[Line] = []
+        self._moment = 0
         self._kinds: dict[str, Callable[..., None]] = {
             "line": self._add_line,
             "change": self._add_change,
@@ -421,6 +426,7 @@ class _Reader:
         ordinal = self._ordinals[code] = self._ordinals.get(code, 0) + 1
         call = Call(number, above, self.recorded.codes[code], ordinal, line, thread, args, via)
         self._calls[number] = call
+        call.begun_at = self._tick()
         if call.code.kind != "function":
             self._begun_in[number] = self._phase
         if above is None:
@@ -435,12 +441,17 @@ class _Reader:
             self._test.phases.append(self._phase)
         return self._phase
 
+    def _tick(self) -> int:
+        self._moment += 1
+        return self._moment
+
     def _add_return(self, call: int, text: str) -> None:
-        self._calls[call].result = text
+        found = self._calls[call]
+        found.result, found.ended_at = text, self._tick()
 
     def _add_unwind(self, call: int, text: str) -> None:
         found = self._calls[call]
-        found.error = text
+        found.error, found.ended_at = text, self._tick()
         if self._begun_in.get(call, self._phase) is not self._phase:
             self._phase.continued.append(found)
 
