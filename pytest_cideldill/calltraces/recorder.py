@@ -121,7 +121,7 @@ class CallRecorder:
         self.failed_conditions: dict[str, int] = {}
         self.is_full = False
         self.source: Arming | None = None
-        self._states = States(rows, values) if request.states else None
+        self._states = States(rows, values, request.states_from) if request.states else None
 
     # --- calls ------------------------------------------------------------------------------
 

@@ -37,9 +37,11 @@ class States:
     Args:
         rows: Take them.
         values: Render them.
+        first: The number of the first call whose states are wanted.
     """
 
-    def __init__(self, rows: RowFile, values: Values) -> None:
+    def __init__(self, rows: RowFile, values: Values, first: int) -> None:
+        self._first = first
         self._rows = rows
         self._values = values
         self._reader = LeafReader(values)
@@ -49,7 +51,7 @@ class States:
 
     def begin(self, call: int, facts: CodeFacts, frame: FrameType) -> Begun | None:
         """A call begins; the result is for its end."""
-        if self._left <= 0 or not facts.names:
+        if self._left <= 0 or not facts.names or call < self._first:
             return None
         names = read_locals(frame)
         begun: Begun = {}
@@ -68,6 +70,8 @@ class States:
             if begun:
                 unknown = [[name, ""] for name in begun]
                 self._rows.add_text(plain(["state", call, "end", unknown]))
+            return
+        if call < self._first:
             return
         pairs = self._changed(begun, read_locals(frame)) if begun else []
         if result is not NOTHING and not is_flat(result):

@@ -70,6 +70,7 @@ class TraceRequest:
         call: Which of its calls is the chosen one, from 1; 0: none.
         when: Expression over its arguments; the first call for which it is true is the chosen one.
         states: Whether the insides of arguments and results are wanted.
+        states_from: The number of the first call of which they are.
         neighbours: Whether it is wanted which other tests are near.
         counts: Whether it is wanted how often each line of the function ran.
         calls: Most calls that are recorded.
@@ -88,6 +89,7 @@ class TraceRequest:
     call: int = 0
     when: str | None = None
     states: bool = False
+    states_from: int = 0
     neighbours: bool = False
     counts: bool = False
     calls: int = 100_000

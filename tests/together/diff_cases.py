@@ -23,6 +23,7 @@ class DiffCase:
         noise: Whether there is any.
         refused: The error code, if there is no answer.
         is_quick: Whether the fast tier has it.
+        is_long: Whether only the longest tier has it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class DiffCase:
     noise: bool = False
     refused: str = ""
     is_quick: bool = False
+    is_long: bool = False
 
     @property
     def nodeid(self) -> str:
@@ -621,7 +623,7 @@ CASES: tuple[DiffCase, ...] = (
 
         def run():
             cart = Cart()
-            for n in range(4000):
+            for n in range(2500):
                 cart.add(n)
             cart.close()
             assert cart.rows[3]["price"] == 2
@@ -634,6 +636,8 @@ CASES: tuple[DiffCase, ...] = (
         """,
         ("in Cart.close, which got the same arguments", "self.rows[3]['price']: 1 | 2"),
         {"function": "test_many_objects.Cart.close"},
+        asked={"timeout_s": 600},
+        is_long=True,
     ),
     DiffCase(
         "threads_and_tasks",

@@ -20,6 +20,9 @@ from tests.together.frontend import clean_environment
 from tests.together.workbench import Bench
 
 COMMAND = "import sys; from cideldill_mcp.commands.main import main; sys.exit(main())"
+UNSTABLE = ("flaky", "clock")
+"""Cases that count their runs."""
+
 _TAG = re.compile(r"#[0-9a-f]{6}>")
 _NOISE = re.compile(r"noise: .*|test_bad\d+|0\.\d{5,}")
 
@@ -70,12 +73,15 @@ def known(text: str) -> str:
     return _NOISE.sub("", _TAG.sub("#>", text))
 
 
+def _marks(case: DiffCase) -> list[pytest.MarkDecorator]:
+    if case.is_quick:
+        return []
+    return [pytest.mark.full, *([pytest.mark.soak] if case.is_long else [])]
+
+
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(case, id=case.name, marks=() if case.is_quick else pytest.mark.full)
-        for case in CASES
-    ],
+    [pytest.param(case, id=case.name, marks=_marks(case)) for case in CASES],
 )
 def test_the_answer_names_where_they_part(asking: Bench, case: DiffCase) -> None:
     if case.refused:
@@ -101,7 +107,12 @@ def test_the_answer_names_where_they_part(asking: Bench, case: DiffCase) -> None
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name) for case in CASES if case.name != "flaky"]
+    "case",
+    [
+        pytest.param(case, id=case.name)
+        for case in CASES
+        if case.name not in UNSTABLE and not case.is_long
+    ],
 )
 def test_the_command_prints_the_same(asking: Bench, case: DiffCase) -> None:
     done = run_command(asking.root, *command(case))

@@ -42,6 +42,9 @@ _AT_ONCE = 2
 _TRIED = 2
 """Calls whose lines are compared, where inputs differ from the beginning."""
 
+_WINDOWS = 4
+"""So many times both sides run for the states of later calls, where these have no room at once."""
+
 _ROUNDS = 3
 """So many calls are found to be noise in a further run, at most."""
 
@@ -233,15 +236,17 @@ class _Asking:
     async def _compared(self, right: Running, again: Seen, how: str) -> Compared:
         from cideldill_mcp.questions.diff import Compared
         from cideldill_mcp.questions.differences import Noise
-        from cideldill_mcp.questions.divergence import noise_between
 
-        left = self.left
-        self._seen_right = right.seen
-        ours, theirs = _side(left.seen), _side(right.seen)
         noise = Noise()
-        if again is not right.seen and again.test.outcome == left.seen.test.outcome:
-            noise = await asyncio.to_thread(noise_between, ours, _side(again))
-        found = await asyncio.to_thread(self._found, ours, theirs, noise)
+        found = await self._walked(right, again, noise)
+        for _ in range(_WINDOWS - 1):
+            later = await self._later(found, right, again)
+            if later is None:
+                break
+            right, again = later
+            found = await self._walked(right, again, noise)
+        ours, theirs = _side(self.left.seen), _side(right.seen)
+        self._seen_right = right.seen
         for _ in range(_ROUNDS):
             if not found.divergences:
                 break
@@ -254,6 +259,41 @@ class _Asking:
             found = await asyncio.to_thread(self._found, ours, theirs, noise)
         first_branch, inside = await self._first_branch(found, right)
         return Compared(ours, theirs, how, found, first_branch, inside, noise, self._notes)
+
+    async def _walked(self, right: Running, again: Seen, noise: Noise) -> Found:
+        """Where both sides part; noise is added to what is known."""
+        from cideldill_mcp.questions.divergence import noise_between
+
+        ours, theirs = _side(self.left.seen), _side(right.seen)
+        if again is not right.seen and again.test.outcome == self.left.seen.test.outcome:
+            noise |= await asyncio.to_thread(noise_between, ours, _side(again))
+        return await asyncio.to_thread(self._found, ours, theirs, noise)
+
+    async def _later(
+        self, found: Found, right: Running, again: Seen
+    ) -> tuple[Running, Seen] | None:
+        """The right side and the second left one with the states of later calls; all run again.
+
+        None: what parted first has been found, or that can't be had.
+        """
+        number = _end_of_states(self.left.seen)
+        is_found = bool(found.divergences) and not found.begins_behind(number)
+        has_time = self._question.seconds < self._question.timeout_s / 3
+        if not number or is_found or again is right.seen or not has_time:
+            return None
+
+        def of_later_calls(vary: Vary) -> Vary:
+            return lambda request: replace(vary(request), states_from=number)
+
+        ours = (self.left.nodeid, of_later_calls(as_it_is))
+        seen = await self._all([ours, ours, (right.nodeid, of_later_calls(right.vary))])
+        befores = (self.left.seen, again, right.seen)
+        if any(
+            now.test.outcome != old.test.outcome for now, old in zip(seen, befores, strict=True)
+        ):
+            return None
+        self.left = replace(self.left, seen=seen[0])
+        return replace(right, seen=seen[2]), seen[1]
 
     def _found(self, ours: Side, theirs: Side, noise: Noise) -> Found:
         from cideldill_mcp.questions.differences import Comparer
@@ -384,6 +424,14 @@ def _side(seen: Seen) -> Side:
     from cideldill_mcp.questions.differences import Side
 
     return Side(seen.recorded, seen.test, seen.run.cut is not None)
+
+
+def _end_of_states(seen: Seen) -> int:
+    """The number of the last call whose states are known, if not all are; else 0."""
+    if not any(limit == "states" for limit, _ in seen.recorded.reached):
+        return 0
+    calls = seen.test.calls.values()
+    return max((each.number for each in calls if any((each.begun or {}).values())), default=0)
 
 
 def _fails(seen: Seen) -> bool:

@@ -94,6 +94,13 @@ class Noise:
         """How many there are."""
         return len(self.values) + len(self.calls)
 
+    def __ior__(self, other: Noise) -> Noise:
+        self.values |= other.values
+        self.calls |= other.calls
+        self._shapes |= other._shapes
+        self._paths = {**other._paths, **self._paths}
+        return self
+
     def add(self, function: str, differences: Iterable[Difference]) -> None:
         """Note that values differ; where several items of one collection do, all of them."""
         for each in differences:

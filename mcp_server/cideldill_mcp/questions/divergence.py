@@ -67,6 +67,17 @@ class Found:
     suspects: list[Divergence] = field(default_factory=list)
     alike: list[Divergence] = field(default_factory=list)
 
+    def begins_behind(self, number: int) -> bool:
+        """Whether what parted first did so when a call of the left side had begun."""
+        first = self.divergences[0]
+        child = first.child[0] if first.child is not None else None
+        if child is not None:
+            return child.number > number
+        call = first.left
+        while call is not None and call.children:
+            call = call.children[-1]
+        return call is not None and call.number > number
+
     @property
     def is_equal(self) -> bool:
         """Whether nothing differs."""
