@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Final
 
 from cideldill_mcp.questions.call_text import arguments_text, call_text, notes_of
@@ -149,20 +148,17 @@ def _path(first: Divergence) -> list[Item]:
         path.insert(0, above)
         above = above.parent
     what = "the same arguments" if first.has_same_input else "other arguments"
-    head = f"first difference: in {call.code.name}, which got {what}"
+    head = f"first difference: in {call.code.name}, which got {what}  {call.code.place}"
     items = [Item(head, -4.0)]
     steps = [*path[:4], *path[-3:]] if len(path) > 8 else path
     for at, each in enumerate(steps):
         if len(path) > 8 and at == 4:
             items.append(Item(f"{'  ' * at}… {counted(len(path) - 7, 'call')}", 1.0))
         number = f"  call {each.ordinal}" if each is call and each.ordinal > 1 else ""
-        place = f"{each.code.file}:{each.line}" if at else each.code.place
-        line = (
-            f"  called from {each.parent.code.file}:{each.line}"
-            if each.parent is not None and each.line
-            else f"  {place}"
-        )
-        text = f"{'  ' * (at + 1)}{each.code.name}({arguments_text(each)}){number}{line}"
+        place = each.code.place
+        if each.parent is not None and each.line:
+            place = f"called from {each.parent.code.file}:{each.line}"
+        text = f"{'  ' * (at + 1)}{each.code.name}({arguments_text(each)}){number}  {place}"
         items.append(Item(text, -2.0 if each is call else 1.0))
     return items
 
@@ -315,4 +311,4 @@ def _next(compared: Compared) -> list[str]:
             (compared.right, first.right, "right"),
         )
     ]
-    return [step for step, _ in pairwise([*dict.fromkeys(steps), ""])]
+    return list(dict.fromkeys(steps))

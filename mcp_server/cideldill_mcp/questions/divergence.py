@@ -19,7 +19,8 @@ from cideldill_mcp.questions.recorded import Call
 MOST: Final = 4
 """Divergences that are looked for: the first, and three later ones."""
 
-MOST_SUSPECTS: Final = 200
+MOST_COLLECTED: Final = 200
+"""Divergences of which these are taken, and as many calls that got something else."""
 
 _NOTHING: Final = frozenset({None, "None"})
 """Results that say nothing."""
@@ -145,7 +146,7 @@ class Walk:
             call = each.left
             if call is None or not any(_spans(call, other.left) for other in kept):
                 kept.append(each)
-        self.found.divergences = kept
+        self.found.divergences = kept[:MOST]
 
     def _phase(self, left: list[Call], right: list[Call]) -> None:
         threads = dict.fromkeys(each.thread for each in (*left, *right))
@@ -255,10 +256,10 @@ class Walk:
             pair.left, pair.right, how, child, tuple(differences or ()), pair.is_equal
         )
         if not pair.is_equal:
-            if len(found.suspects) < MOST_SUSPECTS and pair.left is not None:
+            if len(found.suspects) < MOST_COLLECTED and pair.left is not None:
                 found.suspects.append(made)
             return
-        if not pair.has_parted and len(found.divergences) < MOST:
+        if not pair.has_parted and len(found.divergences) < MOST_COLLECTED:
             found.divergences.append(made)
         pair.has_parted = True
 
