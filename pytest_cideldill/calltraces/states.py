@@ -14,6 +14,7 @@ from pytest_cideldill.calltraces.codes import CodeFacts
 from pytest_cideldill.calltraces.leaves import LeafReader, digest, is_flat
 from pytest_cideldill.calltraces.row_file import RowFile, plain
 from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.frame_locals import read_locals
 
 RESULT: Final = "return"
@@ -51,6 +52,22 @@ class States:
 
     def begin(self, call: int, facts: CodeFacts, frame: FrameType) -> Begun | None:
         """A call begins; the result is for its end."""
+        try:
+            return self._begin(call, facts, frame)
+        except Exception as error:  # a border: there may be no room on the stack, odd objects
+            if passes(error):
+                raise
+            return None
+
+    def end(self, call: int, begun: Begun | None, frame: FrameType, result: object) -> None:
+        """A call ends: what it changed in its arguments, and its result unless that is NOTHING."""
+        try:
+            self._end(call, begun, frame, result)
+        except Exception as error:  # a border, as in `begin`
+            if passes(error):
+                raise
+
+    def _begin(self, call: int, facts: CodeFacts, frame: FrameType) -> Begun | None:
         if self._left <= 0 or not facts.names or call < self._first:
             return None
         names = read_locals(frame)
@@ -64,8 +81,7 @@ class States:
             self._rows.add_text(plain(["state", call, "begin", pairs]))
         return begun
 
-    def end(self, call: int, begun: Begun | None, frame: FrameType, result: object) -> None:
-        """A call ends: what it changed in its arguments, and its result unless that is NOTHING."""
+    def _end(self, call: int, begun: Begun | None, frame: FrameType, result: object) -> None:
         if self._left <= 0:
             if begun:
                 unknown = [[name, ""] for name in begun]
