@@ -727,8 +727,13 @@ CASES: tuple[DiffCase, ...] = (
             LIMIT[0] = 1
             run()
         """,
-        ("test_dies.py::test_bad  unfinished", "right: test_dies.py::test_good  passed"),
-        None,
+        (
+            "test_dies.py::test_bad  unfinished",
+            "right: test_dies.py::test_good  passed",
+            "in check, which got the same arguments",
+            "left → 8  os._exit(3)",
+        ),
+        {"function": "test_dies.check", "path": "end", "line": 7},
         good=None,
     ),
     DiffCase(
