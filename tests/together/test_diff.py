@@ -23,7 +23,7 @@ COMMAND = "import sys; from cideldill_mcp.commands.main import main; sys.exit(ma
 UNSTABLE = ("flaky", "clock", "noise")
 """Cases that count their runs, or show ids of objects in the calls that lead to the difference."""
 
-_TAG = re.compile(r"#[0-9a-f]{6}>")
+_TAG = re.compile(r"#[0-9a-f]{6}>|0x[0-9a-f]+")
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,8 @@ def run_command(project: Path, *arguments: str) -> subprocess.CompletedProcess[s
 
 
 def known(text: str) -> str:
-    """A text without the tags of secrets, which differ between two servers."""
-    return _TAG.sub("#>", text)
+    """A text without the tags of secrets and addresses, which differ between two servers."""
+    return _TAG.sub("#", text)
 
 
 def _marks(case: DiffCase) -> list[pytest.MarkDecorator]:
