@@ -1,7 +1,8 @@
 """What a question costs: `python -m benchmarks.questions`.
 
 Per line and per call in processor time of the thread that runs them, beside the same test in a
-plain run; then the wall time of `cideldill trace` beside pytest's with the same test.
+plain run; then the wall time of `cideldill trace` beside pytest's with the same test. With
+`--suites` only the processor time of two real suites, run for `test_suspects` and plainly.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import sys
@@ -19,8 +21,11 @@ from pathlib import Path
 from statistics import median
 
 from pytest_cideldill.protocol.trace_rows import VARIABLE
+from tests.together.frontend import FEW_GUESTS
+from tests.together.real_package import CLICK, MORE_ITERTOOLS, Release, unpacked
 
 SAMPLES = 7
+SUITE_SAMPLES = 5
 SHOP = Path(__file__).parent.parent / "examples" / "shop"
 SHOP_TEST = "tests/test_cart.py::test_total[bulk]"
 
@@ -68,6 +73,31 @@ def test_unwatched():
     lines(1)  # the chosen call
     note(least(lines, 200_000, 5))
 
+class Basket:
+    def __init__(self):
+        self.items = [1, 2, 3]
+        self.price = 1
+
+def keep(basket):
+    basket.price += 1
+
+def watched(basket, count):
+    total = found = 0
+    for number in range(count):
+        total += number * 2
+        if total % 3 == 0:
+            found += 1
+        last = total - found
+    return last
+
+def watch(count):
+    basket = Basket()
+    keep(basket)
+    return watched(basket, count)
+
+def test_watched():
+    note(least(watch, 40_000, 1) / 4.3)
+
 def test_long():
     lines(250_000)  # a million lines
     note(1)
@@ -80,6 +110,26 @@ REQUESTS: dict[str, tuple[str, dict[str, object], str]] = {
         {"function": "lines", "call": 1},
         "µs a line",
     ),
+    "a line while an object is watched": (
+        "test_watched",
+        {"function": "keep", "call": 1, "watch": {"expression": "basket"}},
+        "µs a line",
+    ),
+    "a line while a list in an attribute is watched": (
+        "test_watched",
+        {"function": "keep", "call": 1, "watch": {"expression": "basket.items"}},
+        "µs a line",
+    ),
+    "a line while a local is watched": (
+        "test_watched",
+        {"function": "watched", "call": 1, "watch": {"expression": "found"}},
+        "µs a line",
+    ),
+    "a line while an expression is watched": (
+        "test_watched",
+        {"function": "watched", "call": 1, "watch": {"expression": "len(basket.items)"}},
+        "µs a line",
+    ),
     "code beside the chosen call": (
         "test_unwatched",
         {"function": "lines", "call": 1},
@@ -90,6 +140,9 @@ REQUESTS: dict[str, tuple[str, dict[str, object], str]] = {
 
 def main() -> None:
     """Print the figures."""
+    if "--suites" in sys.argv:
+        _suites()
+        return
     print(f"Python {platform.python_version()}, {SAMPLES} samples each, in turns")
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
@@ -138,6 +191,41 @@ def _command() -> None:
         f"pytest {median(plain):.2f} s; × {ratio:.2f}"
     )
     print(f"    {', '.join(f'{each:.2f}' for each in sorted(asked))}")
+
+
+def _suites() -> None:
+    """Starts of functions, in the suites of released packages."""
+    for release in (CLICK, MORE_ITERTOOLS):
+        with tempfile.TemporaryDirectory() as folder:
+            root = unpacked(release, Path(folder))
+            plain, noted = [], []
+            for _ in range(SUITE_SAMPLES):
+                plain.append(_of_suite(root, release, None))
+                noted.append(_of_suite(root, release, {"starts": True}))
+        # The least: whatever else the machine does makes it more.
+        least, bare = min(noted), min(plain)
+        name = f"{release.name} with starts"
+        print(f"{name}: {least:.1f} s; plain {bare:.1f} s; × {least / bare:.2f}")
+        print(f"    {', '.join(f'{each:.1f}' for each in sorted(noted))}")
+
+
+def _of_suite(root: Path, release: Release, request: dict[str, object] | None) -> float:
+    """Seconds of the processor."""
+    rows = root.parent / "rows"
+    rows.write_text("")
+    asked = {"file": str(rows), "nodeids": [], **(request or {})}
+    extra = {"PYTHONPATH": str(root / Path(release.package).parent)} | FEW_GUESTS
+    extra |= {VARIABLE: json.dumps(asked)} if request is not None else {}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-p", "no:cideldill"] if request is None else []
+    before = _children_s()
+    subprocess.run(command, cwd=root, env={**os.environ, **extra}, check=True, capture_output=True)
+    return _children_s() - before
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _run(command: list[str]) -> None:

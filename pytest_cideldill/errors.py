@@ -23,6 +23,7 @@ class ErrorCode(StrEnum):
     TEST_NOT_FOUND = "test_not_found"
     NOT_REPRODUCED = "not_reproduced"
     NONDETERMINISTIC = "nondeterministic"
+    NO_CONTRAST = "no_contrast"
     XDIST_MISSING = "xdist_missing"
     BREAKPOINT_NOT_FOUND = "breakpoint_not_found"
     INVALID_BEHAVIOR = "invalid_behavior"

@@ -503,6 +503,28 @@ TABLE: dict[str, Shape] = {
         ],
         "cause?": str,
     },
+    "test_suspects": ANSWER
+    | {
+        "functions": [
+            {
+                "function": str,
+                "file": str,
+                "line": int,
+                "score": NUMBER,
+                "failing": int,
+                "passing": int,
+            }
+        ],
+    },
+    "test_diff": ANSWER
+    | {
+        "nodeid": str,
+        "outcome": str,
+        "against": str,
+        "equal": bool,
+        "divergence?": PLACE | {"function": str, "path": str, "left": str, "right": str},
+        "noise": int,
+    },
     "test_trace": ANSWER
     | {
         "nodeid": str,
@@ -511,6 +533,15 @@ TABLE: dict[str, Shape] = {
         "function?": str,
         "call?": int,
         "source?": {"file": str, "first": int, "last": int},
+    },
+    "test_watch": ANSWER
+    | {
+        "nodeid": str,
+        "outcome": str,
+        "changes": int,
+        "writers": [{"function": str, "file": str, "line": int, "count": int}],
+        "aliases": [str],
+        "became_true?": {"function": str, "file": str, "line": int},
     },
     "test_list": {
         "tests": [str],

@@ -113,11 +113,13 @@ class CodeTable:
     Args:
         lens: Knows the project and secrets.
         wanted: The function that is asked for.
+        has_parts: Whether comprehensions that have frames count as functions.
     """
 
-    def __init__(self, lens: Lens, wanted: FunctionName | None) -> None:
+    def __init__(self, lens: Lens, wanted: FunctionName | None, *, has_parts: bool = False) -> None:
         self._lens = lens
         self._wanted = wanted
+        self._has_parts = has_parts
         self.known: dict[int, CodeFacts | None] = {}
         """By the id of the code; None: it is not the user's, or a part of a function."""
 
@@ -135,7 +137,7 @@ class CodeTable:
         facts = None
         file = frame_file(frame)
         if self._lens.project.is_user(file):
-            if code.co_name in _THROUGH:
+            if code.co_name in _THROUGH and not self._has_parts:
                 self.through.add(key)
             else:
                 facts = self._facts(frame, file)

@@ -41,6 +41,10 @@ class Feed:
         """Record nothing until the next start."""
         raise NotImplementedError
 
+    def abandon(self) -> None:
+        """Record nothing any more: in a forked child, and after a failure of ours."""
+        self.stop()
+
     def close(self) -> None:
         """Stop for good."""
         self.stop()

@@ -12,16 +12,15 @@ from itertools import count
 from types import CodeType, FrameType
 from typing import Any, Final, Protocol
 
+from pytest_cideldill.calltraces.choice import CallChoice
 from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.lines import LineRecorder
 from pytest_cideldill.calltraces.row_file import RowFile, plain
+from pytest_cideldill.calltraces.states import NOTHING, Begun, States
 from pytest_cideldill.calltraces.values import LARGE, Values
-from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.frames.arguments import raised
 from pytest_cideldill.interpreter.frame_locals import forget, read_locals
 from pytest_cideldill.interpreter.running import main_ident, thread_names
-from pytest_cideldill.probes.conditions import ConditionFailure, Judge, judging
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 from pytest_cideldill.tracing.interface import Left
 from pytest_cideldill.tracing.trails import how_it_yields
@@ -57,13 +56,14 @@ class Arming(Protocol):
 class ActiveCall:
     """A call that is not over."""
 
-    __slots__ = ("facts", "library", "number", "parts")
+    __slots__ = ("facts", "library", "number", "parts", "states")
 
     def __init__(self, number: int, facts: CodeFacts) -> None:
         self.number = number
         self.facts = facts
         self.library: dict[str, int] | None = None
         self.parts = 0
+        self.states: Begun | None = None
 
 
 class CallRecorder:
@@ -77,8 +77,7 @@ class CallRecorder:
 
     Attributes:
         active: Id of a frame → its call.
-        matched: How many calls of the asked function the test has made.
-        was_called: Whether a test that is over has made one.
+        choice: Counts the calls of the asked function.
         chosen: The recorder of the chosen call, while that is not over.
         quiet: Threads that evaluate for us.
         wants_libraries: Whether calls of library functions are counted.
@@ -94,31 +93,24 @@ class CallRecorder:
         self._rows, self._table, self._values = rows, table, values
         self._add, self._show = rows.add_text, values.show
         self._lens = values.lens
-        guard = EvaluationGuard()
-        self.quiet = guard.depths
-        self._overtime = Overtime(guard)
-        self._judges: dict[int, Judge] = {}
+        self.choice = choice = CallChoice(request, values.lens)
+        self.quiet = choice.quiet
         self._numbers = count(1)
-        self._matches = count(1)
         self._codes = count(1)
         self._threads: dict[str, str] = {}
         self._tree = request.tree
-        self._wants_call = bool(request.call or request.when)
         self._main = main_ident()
         self.active: dict[int, ActiveCall] = {}
         self.chosen: LineRecorder | None = None
         self._chosen_call: ActiveCall | None = None
-        self._had_chosen = False
         self.counts_lines = request.counts
         self._counts: dict[int, tuple[CodeFacts, dict[int, int]]] = {}
-        self.matched = 0
-        self.was_called = False
         self._recorded = 0
         self._most = request.calls
-        self.wants_libraries = request.tree or request.counts or self._wants_call
-        self.failed_conditions: dict[str, int] = {}
+        self.wants_libraries = request.tree or request.counts or choice.is_wanted
         self.is_full = False
         self.source: Arming | None = None
+        self._states = States(rows, values, request.states_from) if request.states else None
 
     # --- calls ------------------------------------------------------------------------------
 
@@ -155,6 +147,8 @@ class CallRecorder:
         if caller is not None and not self._tree:
             self._add(f'["caller",{number},{self._number(caller)},{line}]')
         self.active[id(frame)] = call = ActiveCall(number, facts)
+        if self._states is not None:
+            call.states = self._states.begin(number, facts, frame)
         if is_chosen:
             self._choose(call, frame)
 
@@ -163,6 +157,8 @@ class CallRecorder:
         call = self.active.pop(id(frame), None)
         if call is None or call.facts.code is not frame.f_code:
             return
+        if self._states is not None:
+            self._states.end(call.number, call.states, frame, value)
         name = call.facts.result_name
         if type(value) is int and not name and -LARGE < value < LARGE:
             text = f'"{value}"'
@@ -178,6 +174,8 @@ class CallRecorder:
         """An exception leaves a frame; None: it is not known which."""
         call = self._over(frame)
         if call is not None:
+            if self._states is not None:
+                self._states.end(call.number, call.states, frame, NOTHING)
             self._ended(call, plain(["unwind", call.number, self._error(error)]), frame)
 
     def yielded(self, frame: FrameType, value: object) -> None:
@@ -244,10 +242,8 @@ class CallRecorder:
         for facts, counts in self._counts.values():
             self._rows.add(["lines", self._number(facts), sorted(counts.items())])
         self._counts.clear()
-        if self._request.function is not None:
-            self._rows.add(["matches", self.matched])
-        self.was_called = self.was_called or bool(self.matched)
-        self._matches, self.matched, self._had_chosen = count(1), 0, False
+        for row in self.choice.end_test():
+            self._rows.add(row)
         if self._values.is_used_up:
             self.reach(
                 "values", "values took too long to render; from then on only their types are shown"
@@ -295,33 +291,14 @@ class CallRecorder:
         return parent is self._chosen_call or (self.counts_lines and parent.facts.matches)
 
     def _is_chosen(self, facts: CodeFacts, frame: FrameType) -> bool:
-        self.matched = number = next(self._matches)
         if self.counts_lines and self.source is not None and id(facts.code) not in self._counts:
             self._counts[id(facts.code)] = facts, {}
             self.source.watch_lines(facts.code, wanted=True)
-        if self._had_chosen or not self._wants_call:
-            return False
-        if self._request.when is None:
-            self._had_chosen = number == self._request.call
-        else:
-            self._had_chosen = self._holds(self._request.when, frame)
-        return self._had_chosen
-
-    def _holds(self, condition: str, frame: FrameType) -> bool:
-        code = frame.f_code
-        judge = self._judges.get(id(code))
-        if judge is None:
-            judge = self._judges[id(code)] = judging(condition, code, self._overtime)
-        verdict = judge(frame)
-        if isinstance(verdict, ConditionFailure):
-            text = self._lens.text(verdict.text, 200)
-            self.failed_conditions[text] = self.failed_conditions.get(text, 0) + 1
-            return False
-        return verdict
+        return self.choice.is_chosen(frame)
 
     def _choose(self, call: ActiveCall, frame: FrameType) -> None:
         self._chosen_call = call
-        self._rows.add(["focus", call.number, self.matched])
+        self._rows.add(["focus", call.number, self.choice.matched])
         lines = LineRecorder(self._rows, self._values, self._request.lines)
         lines.begin(frame, self._lens.texts)
         self.chosen = lines

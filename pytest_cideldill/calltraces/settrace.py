@@ -18,7 +18,7 @@ from pytest_cideldill.tracing.installer import Installer
 _ENDS_OF_LOOPS: Final = frozenset({dis.opmap["FOR_ITER"], dis.opmap["SEND"]})
 _GENERATORS: Final = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
-_LOST: Final = (
+LOST: Final = (
     "the test used sys.settrace, or came to its recursion limit, which ends tracing on 3.11: "
     "what it did afterwards was not recorded; with 3.12 or later it would have been"
 )
@@ -47,7 +47,7 @@ class TracingFeed(Feed):
 
     def stop(self) -> None:
         if self._installer.is_installed and sys.gettrace() is None:
-            self._say_lost(_LOST)
+            self._say_lost(LOST)
         self._installer.remove()
         self._raised.clear()
 

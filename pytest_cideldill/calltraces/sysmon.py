@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
@@ -12,8 +11,7 @@ from pytest_cideldill.calltraces.codes import CodeTable
 from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
-from pytest_cideldill.tracing.interface import SourceUnavailable
-from pytest_cideldill.tracing.tool_ids import NONE, ORIGINAL, claim_one, end_lending, lend
+from pytest_cideldill.calltraces.tool import MonitoringTool
 
 _monitoring: Final = sys.monitoring
 _EVENTS: Final = _monitoring.events
@@ -40,82 +38,38 @@ class MonitoringFeed(Feed):
         self, recorder: CallRecorder, table: CodeTable, libraries: Libraries, fail: Fail
     ) -> None:
         super().__init__(recorder, table, libraries, fail)
-        self._armed: dict[int, CodeType] = {}
         self._is_on = False
-        self._tool = claim_one()
-        self._callbacks = self._beginnings() | self._endings() | self._inside()
-        self._register()
-        lend(self)
+        callbacks = self._beginnings() | self._endings() | self._inside()
+        self._tool = MonitoringTool(callbacks, self._events, self._local_events)
 
     def start(self) -> None:
         self._is_on = True
-        self._set()
+        self._tool.update()
         _monitoring.restart_events()
 
     def stop(self) -> None:
         self._is_on = False
-        self._set()
+        self._tool.update()
 
     def close(self) -> None:
         """Give the id back."""
         self._is_on = False
-        tool, self._tool = self._tool, NONE
-        end_lending(self)
-        if tool != NONE:
-            self._drop(tool)
+        self._tool.close()
 
     def watch_lines(self, code: CodeType, *, wanted: bool) -> None:
         super().watch_lines(code, wanted=wanted)
-        self._arm(code)
-        self._set()
+        self._tool.arm(code)
+        self._tool.update()
 
-    # --- the id -----------------------------------------------------------------------------
+    def _events(self) -> int:
+        """The events that are wanted everywhere."""
+        if not self._is_on:
+            return 0
+        return _ALWAYS if self._recorder.chosen is None else _ALWAYS | _EVENTS.RAISE
 
-    def holds(self, tool: object) -> bool:
-        return type(tool) is int and tool == self._tool != NONE
-
-    def leave(self, tool: int) -> None:
-        """The program wants the id: go on with another one."""
-        self._tool = NONE
-        self._drop(tool)
-        with suppress(SourceUnavailable):
-            self._tool = claim_one(tool)
-            self._register()
-            for code in list(self._armed.values()):
-                self._arm(code)
-            self._set()
-
-    def _drop(self, tool: int) -> None:
-        with suppress(ValueError):
-            _monitoring.set_events(tool, 0)
-            for code in list(self._armed.values()):
-                _monitoring.set_local_events(tool, code, 0)
-            for event in self._callbacks:
-                _monitoring.register_callback(tool, event, None)
-            ORIGINAL.free_tool_id(tool)
-
-    def _register(self) -> None:
-        for event, callback in self._callbacks.items():
-            _monitoring.register_callback(self._tool, event, callback)
-
-    def _set(self) -> None:
-        if self._tool == NONE:
-            return
-        events = _ALWAYS if self._is_on else 0
-        if self._is_on and self._recorder.chosen is not None:
-            events |= _EVENTS.RAISE
-        with suppress(ValueError):
-            if _monitoring.get_events(self._tool) != events:
-                _monitoring.set_events(self._tool, events)
-
-    def _arm(self, code: CodeType) -> None:
-        self._armed[id(code)] = code
+    def _local_events(self, code: CodeType) -> int:
         events = _EVENTS.LINE if id(code) in self._lined else 0
-        if self._recorder.wants_libraries:
-            events |= _EVENTS.CALL
-        if self._tool != NONE:
-            with suppress(ValueError, SystemError):  # freed meanwhile; code that C has made
-                _monitoring.set_local_events(self._tool, code, events)
+        return events | (_EVENTS.CALL if self._recorder.wants_libraries else 0)
 
     # --- callbacks --------------------------------------------------------------------------
     # Closures, as attributes would be looked up at every event; and each has its own border, as one
@@ -134,7 +88,7 @@ class MonitoringFeed(Feed):
                 if facts is _UNKNOWN:
                     facts = table.meet(frame)
                     if facts is not None and recorder.wants_libraries:
-                        self._arm(code)
+                        self._tool.arm(code)
                 if facts is None:
                     return _DISABLE
                 begin(facts, frame)

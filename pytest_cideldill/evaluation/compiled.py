@@ -139,8 +139,7 @@ class Expressions:
         helpers: Mapping[str, object] = _NOTHING,
     ) -> None:
         failed, late = substitutes.failed, substitutes.late
-        owner = _class_around(code)
-        self._trees = [_Mangled(owner).visit(tree) for tree in trees] if owner else list(trees)
+        self._trees = [mangled(tree, code) for tree in trees]
         nodes = [node for tree in self._trees for node in ast.walk(tree)]
         used = {node.id for node in nodes if isinstance(node, ast.Name)}
         self._is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
@@ -294,6 +293,13 @@ class _Ours(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Replace a name."""
         return self._trees.get(node.id) or ast.Name(_OWN + node.id, node.ctx)
+
+
+def mangled(tree: ast.expr, code: CodeType) -> ast.expr:
+    """An expression with private names as the compiler spells them in a method's code."""
+    owner = _class_around(code)
+    spelled: ast.expr = _Mangled(owner).visit(tree) if owner else tree
+    return spelled
 
 
 class _Mangled(ast.NodeTransformer):

@@ -34,6 +34,7 @@ from pytest_cideldill.hooks.interactive_options import Unattended
 from pytest_cideldill.hooks.reports import subtest_of
 from pytest_cideldill.hooks.secrets import Redaction, make_redactor
 from pytest_cideldill.hooks.selection import Wanted
+from pytest_cideldill.hooks.starts import StartWatch
 from pytest_cideldill.interpreter import patched_texts
 from pytest_cideldill.interpreter.borders import at_fork, passes, text_of
 from pytest_cideldill.link.handshake import HASH_SEED
@@ -47,6 +48,8 @@ from pytest_cideldill.tracing.interface import SourceUnavailable
 
 if TYPE_CHECKING:
     from pytest_cideldill.hooks.experiment import Experiment
+    from pytest_cideldill.watching.feed import WatchFeed
+    from pytest_cideldill.watching.recorder import WatchRecorder
 
 _SWITCHED_OFF: Final[dict[str, object]] = {
     "no_cov": True,  # pytest-cov
@@ -109,6 +112,9 @@ def _switch_off(options: Any, request: TraceRequest) -> None:
     for name, value in _SWITCHED_OFF.items():
         if hasattr(options, name) and not (request.workers and name in _OF_WORKERS):
             setattr(options, name, value)
+    for name, value in (("keyword", request.keyword), ("markexpr", request.markers)):
+        if value is not None:
+            setattr(options, name, value)
 
 
 class QuestionPlugin:
@@ -131,6 +137,8 @@ class QuestionPlugin:
 
     def __init__(self, config: pytest.Config, request: TraceRequest, rows: RowFile) -> None:
         self._request, self._rows = request, rows
+        # Without values of the program a phase is short: what takes time once in it would show.
+        self._has_values = not request.starts
         settings = read_settings(config)
         key = request.key or secrets.token_hex(32)
         configure = Configure("never", 1.0, tag_key=key, no_redact=request.no_redact)
@@ -138,12 +146,16 @@ class QuestionPlugin:
         project = Project(str(config.rootpath), settings.user_paths)
         self.lens = Lens(project, redactor, settings.limits, Texts(rewriting(config)))
         self.host = host = _QuestionHost(self.lens, rows)
-        self.wanted = Wanted(request.nodeids, host)
+        self.wanted = Wanted(request.nodeids or None, host)
         self.redaction = Redaction(config, host, redactor, settings)
         self._redactor = redactor
         self._is_over = False
-        self._watch = _Watch(request, rows, self.lens)
         self.experiment = _experiment(request, rows, host)
+        recording = (StartWatch if request.starts else _Recording)(request, rows, self.lens)
+        self._recording = recording
+        if isinstance(recording, StartWatch):
+            recording.host = host
+            config.pluginmanager.register(recording, "cideldill-starts")
 
     # --- the run ----------------------------------------------------------------------------
 
@@ -168,6 +180,9 @@ class QuestionPlugin:
         self._redactor.look_again()
         if self.wanted.missing:
             self._rows.add(["missing", self.wanted.missing, self.wanted.beside])
+        if self._request.neighbours:
+            others = list(map(self.lens.nodeids.shown, self.wanted.others))
+            self._rows.add(["neighbours", others])
         self._rows.flush()
 
     @pytest.hookimpl(trylast=True)
@@ -185,12 +200,14 @@ class QuestionPlugin:
         self._redactor.look_again()
         self._rows.add(["test", self.lens.nodeids.shown(item.nodeid)])
         self._rows.flush()
+        self._recording.begin_test(item)
         yield
-        self._watch.end_test()
+        self._recording.end_test()
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     @guest
-    def pytest_runtest_setup(self) -> Iterator[None]:
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        self._recording.begin_setup(getattr(item, "module", None))
         yield from self._phase("setup")
 
     @pytest.hookimpl(wrapper=True, trylast=True)
@@ -208,34 +225,36 @@ class QuestionPlugin:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if hasattr(report, "node"):  # of a worker of xdist, which leaves it itself
             return
-        self._redactor.look_again()
         text = file = line = None
         outcome: str = report.outcome
         if hasattr(report, "wasxfail") and not report.failed:
             outcome = "xfailed" if report.skipped else "xpassed"
         if outcome != "passed":
+            self._redactor.look_again()
             text = self.lens.text(first_line(report), _MESSAGE).partition("\n")[0]
             if part := subtest_of(report, self.lens):
                 text = f"{part} {text}"
         if report.failed and (place := place_in_report(report, self.lens)) is not None:
             file, line = place["file"], place["line"]
         self._rows.add(["outcome", report.when, outcome, text, file, line])
-        self._rows.flush()
+        if self._has_values:
+            self._rows.flush()
 
     def _phase(self, name: str) -> Iterator[None]:
-        self._redactor.look_again()
+        if self._has_values:
+            self._redactor.look_again()
         self._rows.add(["phase", name])
         if self.experiment is not None:
             self.experiment.enter()
-        self._watch.go_on()
+        self._recording.go_on()
         yield
-        self._watch.pause()
+        self._recording.pause()
 
     def close(self) -> None:
         """pytest is over."""
         if not self._is_over:
             self._is_over = True
-            self._watch.close()
+            self._recording.close()
             if self.experiment is not None:
                 self.experiment.close()
             if (files := patched_texts.loaded()) or patched_texts.missing():
@@ -312,7 +331,7 @@ class _NoLink:
         return None
 
 
-class _Watch:
+class _Recording:
     """The recorder, with its source of events.
 
     Raises:
@@ -322,16 +341,33 @@ class _Watch:
     def __init__(self, request: TraceRequest, rows: RowFile, lens: Lens) -> None:
         self._request, self._rows, self._lens = request, rows, lens
         name = None if request.function is None else parse_function_name(request.function)
-        self._wants = request.tree or name is not None
         self._values = Values(lens)
-        self._table = CodeTable(lens, name)
-        self._recorder = recorder = CallRecorder(request, rows, self._table, self._values)
+        self._table = CodeTable(lens, name, has_parts=request.watch is not None)
         self._failed = False
-        self._feed: Feed | None = None
-        if self._wants:
-            self._feed = _feed()(recorder, self._table, Libraries(lens.project), self._fail)
-            recorder.source = self._feed
-            at_fork(after_in_child=self._feed.stop)
+        self._recorder: CallRecorder | WatchRecorder
+        self._feed: Feed | WatchFeed | None = None
+        if request.watch is not None:
+            from pytest_cideldill.watching.feed import watching
+
+            self._recorder, self._feed = watching(
+                request, rows, self._table, self._values, self._fail
+            )
+        else:
+            self._recorder = recorder = CallRecorder(request, rows, self._table, self._values)
+            if request.tree or name is not None:
+                self._feed = _feed()(recorder, self._table, Libraries(lens.project), self._fail)
+                recorder.source = self._feed
+        if self._feed is not None:
+            at_fork(after_in_child=self._feed.abandon)
+
+    def begin_setup(self, module: object) -> None:
+        """The setup of a test begins; `module`: the one that it is in, if any."""
+        if not isinstance(self._recorder, CallRecorder) and not self._failed:
+            self._values.renew()
+            self._recorder.begin_test(module)
+
+    def begin_test(self, item: pytest.Item) -> None:
+        """A test begins."""
 
     def go_on(self) -> None:
         """A phase of a test begins."""
@@ -352,9 +388,9 @@ class _Watch:
         if self._feed is not None:
             self._feed.close()
         request = self._request
-        if request.function is not None and not self._recorder.was_called:
+        if request.function is not None and not self._recorder.choice.was_called:
             self._explain(parse_function_name(request.function))
-        for text, number in self._recorder.failed_conditions.items():
+        for text, number in self._recorder.choice.failed_conditions.items():
             self._rows.add(["reached", "when", f"`when` raised {text} at {number} calls"])
 
     def _explain(self, name: FunctionName) -> None:
@@ -369,7 +405,8 @@ class _Watch:
             return True
         if not isinstance(error, RecursionError) and not self._failed:
             self._failed = True
-            self.pause()
+            if self._feed is not None:
+                self._feed.abandon()
             self._rows.add(["reached", "failure", f"pytest-cideldill failed: {text_of(error)}"])
         return False
 

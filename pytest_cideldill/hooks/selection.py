@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
@@ -57,6 +57,7 @@ class Wanted:
         missing: Names that no test has; known after collection.
         beside: Ids of the functions in the files of missing names, which may be meant.
         found: How many tests there were at first.
+        others: Ids of the tests in the files of those that were chosen, as far as they are not.
     """
 
     def __init__(self, names: list[str] | None, host: Host | None = None) -> None:
@@ -65,6 +66,7 @@ class Wanted:
         self.missing: list[str] = []
         self.beside: list[str] = []
         self.found = 0
+        self.others: list[str] = []
         # Base names of files that tests with a name of no file may be in; None: of all.
         self._renamed: frozenset[str] | None = frozenset()
         self._folders: dict[str, str] = {}  # → as node ids begin, relative to the rootdir
@@ -115,6 +117,9 @@ class Wanted:
             if match is not None or _file(item) in files or self._may_be_renamed(item):
                 self._chosen[id(item)] = item, None if match is None else order[match]
         kept = [item for item in items if id(item) in self._chosen]
+        near = {_file(item) for item in kept}
+        others = (each for each in items if id(each) not in self._chosen and _file(each) in near)
+        self.others = [item.nodeid for item in islice(others, MAX_BESIDE)]
         items[:] = sorted(kept, key=self._number)
 
     @pytest.hookimpl(tryfirst=True)

@@ -22,6 +22,11 @@ the main one; its arguments as `[name, text]`; the library modules that lie betw
 | `yield` | call, text | a generator hands out an item |
 | `wait` | call | a coroutine waits: something else runs until it goes on |
 | `resume` | call, text | it goes on; `text` is empty, or the exception that is thrown into it |
+| `state` | call, moment, pairs | the states of its arguments when it began (`begin`), and of \
+those that were others when it ended (`end`) with that of the result (`return`): `[name, digest]`; \
+the digest is empty behind a limit |
+| `leaves` | digest, leaves | what is in a state, `[path, text]`; before its first use, or missing |
+| `neighbours` | nodeids | the other tests in the files of the wanted ones, in order |
 | `parts` | call, count | how many items, waits and resumptions a call had, if not all have rows |
 | `caller` | call, code, line | which function called it, and where, if that call has no row |
 | `library` | call, name, count | functions of libraries that a call has called itself; at its end |
@@ -30,6 +35,10 @@ the main one; its arguments as `[name, text]`; the library modules that lie betw
 | `change` | name, text | what the line before changed: a local, `self.total`, `items[3]`; null: \
 it is gone |
 | `raise` | text | an exception arises in the line, or arrives there |
+| `starts` | codes | functions that started in a phase and in none before it, in order; at its \
+end. What shared fixtures have run counts for each test that uses them |
+| `frames` | codes | functions in the traceback of the failure of a phase, the innermost first |
+| `test_files` | files | where tests are defined |
 | `lines` | code, pairs | how often lines of a function ran in a test: `[line, count]`, at its end |
 | `matches` | count | how many calls of the asked function there were in a test, at its end |
 | `applied` | change, count, of | at the end of a test: how often a forced change was made in it, \
@@ -40,6 +49,19 @@ and how many calls or passes its place had |
 | `patched` | files | at the end: patched files that were imported |
 | `evaluated` | expression, text, error, file, line, function | what an expression gave at the \
 failure, or at the end of the test's function; `error`: the text is of an exception |
+| `watch` | text, code, line, caller, line, call | a watch begins: the first value, where, by whom \
+that was called, the how-manieth call of the function; no code: before the test |
+| `changed` | parts, code, line, caller, line, thread, code, line, caller, line, late | a line \
+changed the value, or the object: `[place in it, old, new]` of each part, null for what was not \
+there; its caller; a line of another thread that may have done it instead; how many lines later \
+it was seen |
+| `writer` | code, line, count | how often that line has changed it so far |
+| `aliases` | when, texts | what else holds the object, at the `first` change or the `end` |
+| `became` | code, line, caller, line, names | after that line `until` is true; locals there as \
+`[name, text]` |
+| `true_at_first` | | `until` is true when the watch begins |
+| `lost` | code, line, caller, line | behind that line nothing leads to the object |
+| `value` | text | the value at the end |
 | `reached` | limit, text | a limit of work was reached; what it means, as a sentence |
 | `missing` | nodeids, beside | node ids that no test has; tests that are near them |
 | `uncollected` | nodeid, text | a file could not be collected |
@@ -68,14 +90,20 @@ class TraceRequest:
 
     Attributes:
         file: Where the rows go; made by the process that asks, empty and private.
-        nodeids: The tests, as for `test_run`.
+        nodeids: The tests, as for `test_run`; empty: those that pytest selects.
         tree: Whether all calls of user code are wanted.
         function: The function whose calls are wanted: name as for `breakpoint_add`.
         call: Which of its calls is the chosen one, from 1; 0: none.
         when: Expression over its arguments; the first call for which it is true is the chosen one.
+        states: Whether the insides of arguments and results are wanted.
+        states_from: The number of the first call of which they are.
+        neighbours: Whether it is wanted which other tests are near.
         counts: Whether it is wanted how often each line of the function ran.
         calls: Most calls that are recorded.
         lines: Most lines of the chosen call that are recorded; the last ones are beside that.
+        starts: Whether the functions that each test starts are wanted; then nothing else is.
+        keyword: As pytest's `-k`; None: the user's.
+        markers: As pytest's `-m`; None: the user's.
         key: Of the tags of secrets, hex.
         no_redact: Whether secrets are shown.
         hash_seed: What is set as PYTHONHASHSEED, which tests don't see; None: the user's.
@@ -83,6 +111,7 @@ class TraceRequest:
         workers: Whether workers of xdist may be used.
         changes: What is changed by force, as `ForcedChange` in plain form.
         evaluate: Expressions, evaluated where a test fails, or at the end of its function.
+        watch: The fields of a `WatchRequest`, if something is to be watched.
     """
 
     file: str
@@ -91,9 +120,15 @@ class TraceRequest:
     function: str | None = None
     call: int = 0
     when: str | None = None
+    states: bool = False
+    states_from: int = 0
+    neighbours: bool = False
     counts: bool = False
     calls: int = 100_000
     lines: int = 300_000
+    starts: bool = False
+    keyword: str | None = None
+    markers: str | None = None
     key: str = ""
     no_redact: bool = False
     hash_seed: str | None = None
@@ -101,6 +136,7 @@ class TraceRequest:
     workers: bool = False
     changes: list[dict[str, Any]] = field(default_factory=list)
     evaluate: list[str] = field(default_factory=list)
+    watch: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +173,23 @@ class ForcedChange:
     type: str = "Exception"
     message: str = ""
     source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """What is to be watched: in the chosen call of the function, else in modules.
+
+    Attributes:
+        expression: What is watched.
+        module: Whose globals are its names, where there is no function.
+        until: Ends the watch when it becomes true.
+        max_changes: Most changes that have a row; of further ones the writers are counted.
+    """
+
+    expression: str
+    module: str | None = None
+    until: str | None = None
+    max_changes: int = 50
 
 
 Row = list[Any]

@@ -33,7 +33,11 @@ _of_exception: Final = tuple(
 
 def kind_of(x: object) -> int | None:
     """The id of the built-in collection or string type that an object's class is or extends."""
-    cls = type(x)
+    return kind_of_class(type(x))
+
+
+def kind_of_class(cls: type) -> int | None:
+    """The same for the instances of a class."""
     if id(cls) in _KINDS:
         return id(cls)
     return next((id(base) for base in layout.mro(cls) if id(base) in _KINDS), None)

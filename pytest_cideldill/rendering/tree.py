@@ -50,6 +50,7 @@ from pytest_cideldill.rendering.parts import (
 
 __all__ = [
     "Part",
+    "PartReader",
     "Unreachable",
     "describe",
     "navigate",
@@ -139,6 +140,19 @@ def parts_of(value: object, most: int, redactor: Redactor | None) -> Iterator[Pa
     describing = _Describing(DEFAULTS, redactor, DEFAULTS.capture_ms)
     yield from islice(describing.items(value, kind_of(value), most), most)
     yield from islice(describing.attributes(value), most)
+
+
+class PartReader:
+    """Reads the parts of many objects, with what decides whether they are secret.
+
+    Args:
+        redactor: Keeps secrets out of the keys.
+    """
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        describing = _Describing(DEFAULTS, redactor, DEFAULTS.capture_ms)
+        self.items = describing.items
+        self.attributes = describing.attributes
 
 
 class _Describing:

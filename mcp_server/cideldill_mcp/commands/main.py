@@ -11,11 +11,18 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from cideldill_mcp.commands import experiment, source, trace, tried
+from cideldill_mcp.commands import diff, experiment, source, suspects, trace, tried, watch
 from cideldill_mcp.commands.question import QuestionCommand
 from pytest_cideldill import cli
 
-QUESTIONS: tuple[QuestionCommand, ...] = (trace.COMMAND, source.COMMAND, experiment.COMMAND)
+QUESTIONS: tuple[QuestionCommand, ...] = (
+    trace.COMMAND,
+    watch.COMMAND,
+    diff.COMMAND,
+    suspects.COMMAND,
+    source.COMMAND,
+    experiment.COMMAND,
+)
 """The commands that ask a question, in the order of the help."""
 
 INTERRUPTED = 130

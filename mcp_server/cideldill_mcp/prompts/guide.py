@@ -12,9 +12,9 @@ from collections.abc import Container, Iterator
 _LINES: tuple[tuple[str, ...], ...] = (
     ("Debugs pytest tests, each `test_run` in a fresh process. A failing test in five steps:",),
     (
-        "1. Ask, before you read files: `test_trace` shows the calls of a test with arguments and "
-        "results; with function, each line of one call and what it changed. "
-        "`test_source`: one function. A paused run stays paused.",
+        "1. Ask before you read files: `test_trace` shows the calls of a test with arguments and "
+        "results; with function, each line of one call. `test_watch`: who set a value. "
+        "`test_source`: one function. A paused run stays so.",
         "1. Run: `test_run` with nodeids, keyword or last_failed. Its reply has the first failure, "
         "paused, with the autopsy: exception, frames, locals, what was compared, parameters that "
         "pass, fixtures, output. Read it before you call more.",

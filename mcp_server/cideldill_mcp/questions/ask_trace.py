@@ -9,7 +9,6 @@ from typing import Any
 from cideldill_mcp.questions.asker import (
     Asker,
     Bounds,
-    Seen,
     invalid,
     noted,
     notes,
@@ -17,16 +16,12 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
-from cideldill_mcp.questions.fitting import Answer, counted
-from cideldill_mcp.questions.spelling import function_from_root, parsed
-from pytest_cideldill.errors import ErrorCode, Refusal
+from cideldill_mcp.questions.fitting import Answer
+from cideldill_mcp.questions.not_called import check_choice, not_called
+from cideldill_mcp.questions.spelling import function_from_root
 from pytest_cideldill.protocol.trace_rows import TraceRequest
-from pytest_cideldill.sourcecode.names import close_names
 
 NAME = "test_trace"
-
-_NAMED = 3
-"""Functions that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +53,7 @@ class Trace:
                 if value is not None:
                     raise invalid(name, value, "nothing, as long as no function is given")
             return
-        if self.call is not None and self.when is not None:
-            raise invalid("when", self.when, "nothing beside call: one of both chooses the call")
-        if self.call is not None and self.call < 1:
-            raise invalid("call", self.call, "integer of at least 1")
-        parsed(self.function)
-        if self.when is not None:
-            try:
-                compile(self.when.strip(), "<when>", "eval")
-            except (SyntaxError, ValueError) as error:
-                raise invalid("when", self.when, f"expression ({error})") from error
+        check_choice(self.function, self.call, self.when)
 
 
 async def trace(asker: Asker, asked: Trace, bounds: Bounds) -> dict[str, Any]:
@@ -93,7 +79,10 @@ async def trace(asker: Asker, asked: Trace, bounds: Bounds) -> dict[str, Any]:
     with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
         seen = await see(question, request, ["tree" if function is None else "call"])
         if function is not None and seen.test.focus is None and seen.run.cut is None:
-            raise await asyncio.to_thread(_not_called, asked, seen)
+            rest = "; without a function all its calls are shown"
+            raise await asyncio.to_thread(
+                not_called, asked.function or "", asked.call, asked.when, seen, rest
+            )
 
         def make(max_chars: int) -> Answer:
             recorded, test = seen.recorded, seen.test
@@ -108,38 +97,3 @@ async def trace(asker: Asker, asked: Trace, bounds: Bounds) -> dict[str, Any]:
 
         answer = await noted(notes(question, seen, asker), bounds.max_chars, make)
         return reply(question, seen.test.nodeid, seen.test.outcome, answer)
-
-
-def _not_called(asked: Trace, seen: Seen) -> Refusal:
-    """The refusal where none of the calls is the wanted one."""
-    count, test = seen.test.matches or 0, seen.test.nodeid
-    if count and asked.when is not None:
-        said = "; ".join(text for limit, text in seen.recorded.reached if limit == "when")
-        return Refusal(
-            ErrorCode.INVALID_PARAMETER,
-            f"when is true for none of {counted(count, 'call')} of {asked.function} in {test}"
-            + (f" ({said})" if said else ""),
-            parameter="when",
-            expected="expression that is true for one of them",
-            calls=count,
-        )
-    if count:
-        return Refusal(
-            ErrorCode.INVALID_PARAMETER,
-            f"{asked.function} has {counted(count, 'call')} in {test}: there is none with number "
-            f"{asked.call}",
-            parameter="call",
-            expected=f"integer from 1 to {count}",
-            calls=count,
-        )
-    called = seen.recorded.unmatched or []
-    near = close_names(parsed(asked.function or ""), called)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    if called and not near:
-        hint = f"; it calls {', '.join(called[:_NAMED])}"
-    return Refusal(
-        ErrorCode.FUNCTION_NOT_FOUND,
-        f"{test} makes no call of a function {asked.function!r}{hint}; without a "
-        "function all its calls are shown",
-        function=asked.function,
-    )

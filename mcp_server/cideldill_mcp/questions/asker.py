@@ -65,6 +65,10 @@ class Earlier:
     outcome: str
 
 
+def _none_failed() -> list[str]:
+    return []
+
+
 def _nothing_earlier(_nodeid: str) -> Earlier | None:
     return None
 
@@ -77,11 +81,13 @@ class Asker:
         questions: Those that work now.
         progress: Gets how far it is.
         earlier: What became of a test before, if that is known.
+        failed: The tests that runs before this one have left as failed.
     """
 
     questions: Questions
     progress: Progress = no_progress
     earlier: Callable[[str], Earlier | None] = _nothing_earlier
+    failed: Callable[[], list[str]] = _none_failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,7 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
     """Run a test in a process, and read what that has seen.
 
     Of several tests that the node id means the first that failed is taken, else the first; of those
-    with a chosen call, if any has one.
+    with a chosen call or a watch, if any has one.
 
     Args:
         question: Runs it.
@@ -113,6 +119,27 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
     Raises:
         Refusal: `test_not_found`, `function_not_found`, `invalid_parameter`, and others of the
             process; `not_live`: the test has not begun.
+    """
+    run, recorded = await ran(question, request, texts)
+    tests = list(recorded.tests.values())
+    if recorded.refusal is not None or not tests:
+        from cideldill_mcp.questions.unanswered import unanswered
+
+        raise await asyncio.to_thread(unanswered, question, request, run, recorded)
+    chosen = [test for test in tests if test.focus is not None or test.watched] or tests
+    failing = [test for test in chosen if test.outcome in FAILING]
+    return Seen(run, recorded, (failing or chosen)[0])
+
+
+async def ran(
+    question: Question, request: TraceRequest, texts: Sequence[str] = ()
+) -> tuple[SideRun, Recorded]:
+    """Run tests in a process; its end, and what it has seen of all of them.
+
+    Args:
+        question: As for `see`.
+        request: The same.
+        texts: The same.
     """
     running = asyncio.ensure_future(question.run(request))
     try:
@@ -125,17 +152,9 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
     except BaseException:
         running.cancel()
         raise
-    recorded = Recorded()
-    if run.file:
-        recorded = await asyncio.to_thread(read_recorded, run.file)
-    tests = list(recorded.tests.values())
-    if recorded.refusal is not None or not tests:
-        from cideldill_mcp.questions.unanswered import unanswered
-
-        raise await asyncio.to_thread(unanswered, question, request, run, recorded)
-    chosen = [test for test in tests if test.focus is not None] or tests
-    failing = [test for test in chosen if test.outcome in FAILING]
-    return Seen(run, recorded, (failing or chosen)[0])
+    if not run.file:
+        return run, Recorded()
+    return run, await asyncio.to_thread(read_recorded, run.file)
 
 
 def source_files(asker: Asker, rootdir: str) -> SourceFiles:
@@ -148,14 +167,7 @@ def source_files(asker: Asker, rootdir: str) -> SourceFiles:
 
 def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:
     """What has to be known of an answer, as lines above it."""
-    lines = []
-    if seen.run.cut == "timeout":
-        lines.append(
-            f"partial: the test was ended by Ctrl-C after {question.seconds:.0f} s (timeout_s is "
-            f"{question.timeout_s:g})"
-        )
-    elif seen.run.cut == "stopped":
-        lines.append(f"partial: {question.id} was stopped after {question.seconds:.0f} s")
+    lines = cut_notes(question, seen.run, "the test was")
     others = len(seen.recorded.tests) - 1
     if others:
         lines.append(f"{seen.test.nodeid}: one of {counted(others + 1, 'test')} that ran")
@@ -165,12 +177,28 @@ def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:
 def flakiness(asker: Asker, nodeid: str, outcome: str) -> list[str]:
     """That a test came out otherwise before, as a line; none: it did not."""
     earlier = asker.earlier(nodeid)
-    if earlier is None or not _differs(earlier.outcome, outcome):
+    if earlier is None or not differs(earlier.outcome, outcome):
         return []
     return [f"flaky? {outcome} here, {earlier.outcome} in {earlier.run_id}"]
 
 
-def _differs(before: str, now: str) -> bool:
+def cut_notes(question: Question, run: SideRun, what: str) -> list[str]:
+    """A line if a process was ended before it was done.
+
+    Args:
+        question: It ran for that.
+        run: Its end.
+        what: `the test was`.
+    """
+    took = f"after {question.seconds:.0f} s"
+    if run.cut == "timeout":
+        bound = f"timeout_s is {question.timeout_s:g}"
+        return [f"partial: {what} ended by Ctrl-C {took} ({bound})"]
+    return [f"partial: {question.id} was stopped {took}"] if run.cut == "stopped" else []
+
+
+def differs(before: str, now: str) -> bool:
+    """Whether two outcomes of a test show that it is flaky."""
     if now == "unfinished":
         return False
     return (before in FAILING) != (now in FAILING) or (before == "skipped") != (now == "skipped")

@@ -7,6 +7,7 @@ import os
 from cideldill_mcp.processes.launch import HASH_SEED
 from cideldill_mcp.questions.asker import Asker, Earlier
 from cideldill_mcp.questions.registry import Home, Progress, Questions
+from cideldill_mcp.runs.history import failed_nodeids
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import redactor_of
 from pytest_cideldill.redaction.redactor import Redactor
@@ -43,4 +44,4 @@ def asker_of(questions: Questions, runs: Runs, progress: Progress) -> Asker:
                 return Earlier(run.id, test.outcome)
         return None
 
-    return Asker(questions, progress, earlier)
+    return Asker(questions, progress, earlier, lambda: failed_nodeids(runs))

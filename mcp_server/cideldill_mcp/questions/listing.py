@@ -21,6 +21,10 @@ Node = ast.stmt | ast.ExceptHandler | ast.match_case
 Scope = FunctionNode | ast.ClassDef | ast.Lambda | ast.Module
 
 _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BRANCHES: Final = (
+    *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.Match),
+    *(ast.Try, ast.TryStar, ast.With, ast.AsyncWith),
+)
 _BLOCKS: Final = ("body", "orelse", "finalbody")
 
 
@@ -209,6 +213,11 @@ class Listing:
             and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
             and not (isinstance(node, ast.AnnAssign) and node.value is None)
         }
+
+    @property
+    def has_branch(self) -> bool:
+        """Whether its lines may run in more than one way."""
+        return any(isinstance(node, _BRANCHES) for node in self.nodes.values())
 
     @property
     def place(self) -> str:

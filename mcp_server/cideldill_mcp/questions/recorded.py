@@ -12,14 +12,28 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
+from cideldill_mcp.questions.evaluated import Value
 from pytest_cideldill.protocol.trace_rows import Row
 
 BODIES: Final = frozenset({"module", "class"})
 """Kinds of code that run when something is defined."""
 
 FAILED: Final = "failed"
+
+WATCHED: Final = (
+    "watch",
+    "changed",
+    "writer",
+    "aliases",
+    "became",
+    "true_at_first",
+    "lost",
+    "value",
+)
+"""Rows of a watch."""
 
 _UNUSUAL: Final = frozenset({"skipped", "xfailed", "xpassed"})
 
@@ -82,6 +96,10 @@ class Call:
         moves: `yield`, `wait` and `resume` with their texts, in order; the first ones.
         parts: How many there were, if not all are in `moves`.
         library: Functions of libraries that it called, with counts.
+        begun_at: When it began: so many beginnings and ends were before.
+        ended_at: When it ended; 0: it has not.
+        begun: State of each argument when it began, by name; of those whose text is not all.
+        ended: Those that were others at its end; `return`: of the result.
         is_end_lost: Whether it has ended all the same: its test has.
     """
 
@@ -99,6 +117,10 @@ class Call:
     moves: list[tuple[str, str]] | None = None
     parts: int = 0
     library: list[tuple[str, int]] | None = None
+    begun_at: int = 0
+    ended_at: int = 0
+    begun: dict[str, str] | None = None
+    ended: dict[str, str] | None = None
     is_end_lost: bool = False
 
     @property
@@ -148,30 +170,19 @@ class Phase:
         file: Its place.
         line: Its place.
         continued: Calls of an earlier phase that an exception left in this one: of fixtures.
+        starts: The functions that started in it and in no phase before, in order.
+        frames: The functions in the traceback of its failure, the innermost first.
     """
 
     name: str
     roots: list[Call] = field(default_factory=list)
     continued: list[Call] = field(default_factory=list)
+    starts: list[Code] = field(default_factory=list)
+    frames: list[Code] = field(default_factory=list)
     outcome: str = ""
     text: str = ""
     file: str = ""
     line: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """What an expression gave where a test failed, or at the end of its function.
-
-    Attributes:
-        text: The value, or an exception.
-        is_error: Whether it is an exception.
-        place: `file:line`.
-    """
-
-    text: str
-    is_error: bool
-    place: str
 
 
 @dataclass(slots=True, eq=False)
@@ -184,6 +195,7 @@ class RecordedTest:
         matches: How many calls of the asked function there were; None: it did not get so far.
         applied: Number of a forced change → how often it was made, of how many calls or passes.
         values: Of expressions.
+        watched: The rows of a watch, in order, with the phase in which each came.
     """
 
     nodeid: str
@@ -194,6 +206,7 @@ class RecordedTest:
     matches: int | None = None
     applied: dict[int, tuple[int, int]] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
+    watched: list[tuple[str, Row]] = field(default_factory=list)
 
     @property
     def failure(self) -> Phase | None:
@@ -226,11 +239,14 @@ class Recorded:
         rootdir: pytest's.
         tests: By node id, in order; of a test that ran again, the last time.
         codes: By number.
+        test_files: Where tests are defined.
         reached: Limits of work that were reached: name and sentence.
         missing: Node ids that no test has.
         beside: Tests that are near them.
         uncollected: Files that could not be collected, with the text of the error.
         unmatched: If the asked function was not called: dotted paths of those that were.
+        leaves: What is in states, by their digests: path → text.
+        neighbours: Other tests that are near.
         warnings: Failures of ours, and options that were left out.
         refusal: Error code and sentence, if the question has no answer.
         has_ended: Whether the process left pytest by itself.
@@ -243,11 +259,14 @@ class Recorded:
     rootdir: str = ""
     tests: dict[str, RecordedTest] = field(default_factory=dict)
     codes: dict[int, Code] = field(default_factory=dict)
+    test_files: list[str] = field(default_factory=list)
     reached: list[tuple[str, str]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
     uncollected: list[tuple[str, str]] = field(default_factory=list)
     unmatched: list[str] | None = None
+    leaves: dict[str, dict[str, str]] = field(default_factory=dict)
+    neighbours: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     refusal: tuple[str, str] | None = None
     has_ended: bool = False
@@ -316,6 +335,7 @@ class _Reader:
         self._begun_in: dict[int, Phase] = {}
         self._focus: Call | None = None
         self._lines: list[Line] = []
+        self._moment = 0
         self._kinds: dict[str, Callable[..., None]] = {
             "line": self._add_line,
             "change": self._add_change,
@@ -329,11 +349,17 @@ class _Reader:
             "library": self._add_library,
             "parts": self._add_parts,
             "caller": self._add_caller,
+            "state": self._add_state,
+            "leaves": self._add_leaves,
+            "neighbours": self._add_neighbours,
             "code": self._add_code,
             "focus": self._add_focus,
             "phase": self._add_phase,
             "outcome": self._add_outcome,
             "test": self._add_test,
+            "starts": self._add_starts,
+            "frames": self._add_frames,
+            "test_files": self._add_test_files,
             "lines": self._add_lines,
             "matches": self._add_matches,
             "reached": self._add_reached,
@@ -350,6 +376,8 @@ class _Reader:
             "evaluated": self._add_evaluated,
             "end": self._add_end,
         }
+        for kind in WATCHED:
+            self._kinds[kind] = partial(self._add_watched, kind)
 
     def add(self, rows: list[Row]) -> None:
         kinds = self._kinds
@@ -410,6 +438,16 @@ class _Reader:
     def _add_matches(self, count: int) -> None:
         self._test.matches = count
 
+    def _add_starts(self, codes: list[int]) -> None:
+        self._phase_now().starts += [self.recorded.codes[number] for number in codes]
+
+    def _add_frames(self, codes: list[int]) -> None:
+        failed = self._test.failure or self._phase_now()
+        failed.frames = failed.frames or [self.recorded.codes[number] for number in codes]
+
+    def _add_test_files(self, files: list[str]) -> None:
+        self.recorded.test_files = files
+
     def _add_lines(self, code: int, pairs: list[tuple[int, int]]) -> None:
         counts = dict(pairs)
         self._test.lines.append((self.recorded.codes[code], counts))
@@ -435,6 +473,12 @@ class _Reader:
     def _add_unmatched(self, names: list[str]) -> None:
         self.recorded.unmatched = names
 
+    def _add_leaves(self, digest: str, leaves: list[list[str]]) -> None:
+        self.recorded.leaves[digest] = dict(leaves)
+
+    def _add_neighbours(self, nodeids: list[str]) -> None:
+        self.recorded.neighbours = nodeids
+
     def _add_warning(self, text: str) -> None:
         self.recorded.warnings.append(text)
 
@@ -450,6 +494,7 @@ class _Reader:
         ordinal = self._ordinals[code] = self._ordinals.get(code, 0) + 1
         call = Call(number, above, self.recorded.codes[code], ordinal, line, thread, args, via)
         self._calls[number] = call
+        call.begun_at = self._tick()
         if call.code.kind != "function":
             self._begun_in[number] = self._phase
         if above is None:
@@ -464,12 +509,17 @@ class _Reader:
             self._test.phases.append(self._phase)
         return self._phase
 
+    def _tick(self) -> int:
+        self._moment += 1
+        return self._moment
+
     def _add_return(self, call: int, text: str) -> None:
-        self._calls[call].result = text
+        found = self._calls[call]
+        found.result, found.ended_at = text, self._tick()
 
     def _add_unwind(self, call: int, text: str) -> None:
         found = self._calls[call]
-        found.error = text
+        found.error, found.ended_at = text, self._tick()
         if self._begun_in.get(call, self._phase) is not self._phase:
             self._phase.continued.append(found)
 
@@ -497,6 +547,14 @@ class _Reader:
     def _add_parts(self, call: int, count: int) -> None:
         self._calls[call].parts = count
 
+    def _add_state(self, number: int, moment: str, pairs: list[list[str]]) -> None:
+        states = dict(pairs)
+        call = self._calls[number]
+        if moment == "begin":
+            call.begun = states
+        else:
+            call.ended = states
+
     def _add_caller(self, number: int, code: int, line: int) -> None:
         call = self._calls[number]
         call.parent = Call(0, None, self.recorded.codes[code], 0, 0, call.thread, [], "")
@@ -517,6 +575,9 @@ class _Reader:
 
     def _add_raise(self, text: str) -> None:
         self._note(("raise", text))
+
+    def _add_watched(self, kind: str, *columns: Any) -> None:
+        self._test.watched.append((self._phase.name, [kind, *columns]))
 
     def _note(self, event: Event) -> None:
         if not self._lines:

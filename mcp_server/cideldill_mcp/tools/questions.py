@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from cideldill_mcp.questions.ask_diff import AUTO, Diff, diff
 from cideldill_mcp.questions.ask_experiment import Experiments, experiment
 from cideldill_mcp.questions.ask_source import Source, source
+from cideldill_mcp.questions.ask_suspects import LIMIT, MAX_LIMIT, Suspects, suspects
 from cideldill_mcp.questions.ask_trace import Trace, trace
+from cideldill_mcp.questions.ask_watch import MAX_CHANGES, MOST_CHANGES, WatchQuestion, watch
 from cideldill_mcp.questions.asker import TIMEOUT_S, Bounds
 from cideldill_mcp.questions.beside_runs import asker_of
 from cideldill_mcp.questions.experiment_specs import experiments_of
@@ -18,11 +21,14 @@ from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 ROOM = 4_000
 """Characters of a reply beside its text, at most."""
 
-ROOM_OF_TABLE = 20_000
-"""The same, where outcomes of 50 tests in 20 experiments stand beside it."""
-
 _ESCAPED = 2
 """Characters that a line feed or a quote of the text takes in JSON."""
+
+_TABLE_ROOM = 16_000
+"""Characters of the outcomes of 50 tests in 20 experiments, at most."""
+
+_FUNCTION_ROOM = 400
+"""Characters of an item of `functions`, at most."""
 
 
 async def ask_trace(request: Request) -> Reply:
@@ -36,6 +42,31 @@ async def ask_trace(request: Request) -> Reply:
     )
     asker = asker_of(request.questions, request.runs, request.progress)
     return _reply(request, await trace(asker, asked, _bounds(request)))
+
+
+async def ask_watch(request: Request) -> Reply:
+    """`test_watch`: each change of a value, and who made it."""
+    asked = WatchQuestion(
+        request["nodeid"],
+        request["expression"],
+        request["function"],
+        request["module"],
+        request["call"],
+        request["when"],
+        request["until"],
+        request["max_changes"],
+    )
+    asker = asker_of(request.questions, request.runs, request.progress)
+    return _reply(request, await watch(asker, asked, _bounds(request)))
+
+
+async def ask_diff(request: Request) -> Reply:
+    """`test_diff`: where a failing test and a passing one first do something else."""
+    asked = Diff(
+        request["nodeid"], request["against"], request["function"], request["ignore"] or []
+    )
+    asker = asker_of(request.questions, request.runs, request.progress)
+    return _reply(request, await diff(asker, asked, _bounds(request)))
 
 
 async def ask_source(request: Request) -> Reply:
@@ -55,15 +86,24 @@ async def ask_experiment(request: Request) -> Reply:
         request["suggest"],
     )
     asker = asker_of(request.questions, request.runs, request.progress)
-    return _reply(request, await experiment(asker, asked, _bounds(request)), ROOM_OF_TABLE)
+    return _reply(request, await experiment(asker, asked, _bounds(request)), _TABLE_ROOM)
+
+
+async def ask_suspects(request: Request) -> Reply:
+    """`test_suspects`: which functions failing tests run, and passing ones do not."""
+    nodeids = tuple(request["nodeids"] or ())
+    asked = Suspects(nodeids, request["keyword"], request["markers"], request["limit"])
+    asker = asker_of(request.questions, request.runs, request.progress)
+    body = await suspects(asker, asked, _bounds(request))
+    return _reply(request, body, len(body["functions"]) * _FUNCTION_ROOM)
 
 
 def _bounds(request: Request) -> Bounds:
     return Bounds(request.max_chars, request["timeout_s"])
 
 
-def _reply(request: Request, body: dict[str, Any], room: int = ROOM) -> Reply:
-    return Reply(body, room=_ESCAPED * request.max_chars + room)
+def _reply(request: Request, body: dict[str, Any], further: int = 0) -> Reply:
+    return Reply(body, room=_ESCAPED * request.max_chars + ROOM + further)
 
 
 _NODEID = "Node id of one test"
@@ -102,6 +142,65 @@ TOOLS = (
             Param("call", "integer", "Which of its calls. Default: 1", minimum=1),
             Param("when", "string", "Its first call for which this expression is true"),
             Param("depth", "integer", "Of the tree. Default: what has room", minimum=1),
+            *_BOUNDS,
+        ),
+    ),
+    Tool(
+        "test_watch",
+        "Who changed a value",
+        "Who changed a value, and when did it become wrong: each change with the line and function "
+        "that made it and its caller, also through other names of the object; what else holds it. "
+        "Runs the test beside any run.",
+        ask_watch,
+        (
+            Param("nodeid", "string", _NODEID, required=True),
+            Param(
+                "expression",
+                "string",
+                "self.items[0].price, len(queue); without function: shop.cart.CACHE",
+                required=True,
+            ),
+            Param("function", "string", "Evaluate it in a call of this, from its start"),
+            Param("module", "string", "Or over the globals of this"),
+            Param("call", "integer", "Which call. Default: 1", minimum=1),
+            Param("when", "string", "Its first call for which this expression is true"),
+            Param("until", "string", "Stop after the first line that makes this true"),
+            Param(
+                "max_changes",
+                "integer",
+                default=MAX_CHANGES,
+                minimum=1,
+                maximum=MOST_CHANGES,
+            ),
+            *_BOUNDS,
+        ),
+    ),
+    Tool(
+        "test_suspects",
+        "Rank suspected functions",
+        "Runs tests once and ranks functions of your code by how much more failing tests ran them "
+        "than passing ones. Needs both. Default: the files of the last failures.",
+        ask_suspects,
+        (
+            Param("nodeids", "array", "Tests, files or folders", items="string"),
+            Param("keyword", "string", "pytest -k"),
+            Param("markers", "string", "pytest -m"),
+            Param("limit", "integer", default=LIMIT, minimum=1, maximum=MAX_LIMIT),
+            *_BOUNDS,
+        ),
+    ),
+    Tool(
+        "test_diff",
+        "Where two tests part",
+        "Where a failing and a passing test first differ: the first call that got the same and did "
+        "something else, the differing value with its path inside the object, the first differing "
+        "line in it; then later differences. Ids, times and other noise are left out.",
+        ask_diff,
+        (
+            Param("nodeid", "string", "Node id of the failing test", required=True),
+            Param("against", "string", "Node id of a test; auto: one that passes", default=AUTO),
+            Param("function", "string", "Only calls of it, and what they call"),
+            Param("ignore", "array", "Globs over value paths: order.items[*].id", items="string"),
             *_BOUNDS,
         ),
     ),

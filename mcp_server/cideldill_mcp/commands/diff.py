@@ -1,0 +1,53 @@
+"""`cideldill diff`: where a failing test and a passing one first do something else."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from cideldill_mcp.commands.question import QuestionCommand
+
+if TYPE_CHECKING:
+    from cideldill_mcp.commands.question import Ask
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("nodeid", metavar="NODEID", help="the test that fails")
+    parser.add_argument(
+        "against",
+        metavar="AGAINST",
+        nargs="?",
+        default="auto",
+        help="a test that passes (default: the nearest one)",
+    )
+    parser.add_argument(
+        "--in",
+        dest="function",
+        metavar="FUNCTION",
+        help="compare only calls of it, and what they call",
+    )
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="leave out values with such paths, as 'order.items[*].id'; may be given again",
+    )
+
+
+def _question(chosen: argparse.Namespace) -> Ask:
+    from cideldill_mcp.questions.ask_diff import Diff, diff
+
+    asked = Diff(chosen.nodeid, chosen.against, chosen.function, chosen.ignore)
+    asked.check()
+    return lambda asker, bounds: diff(asker, asked, bounds)
+
+
+COMMAND = QuestionCommand(
+    "diff",
+    "show where a failing test and a passing one first do something else",
+    "Run a failing test and one that passes, align the calls of your code, and show the first call "
+    "that got the same and did something else, with the first differing line in it.",
+    _add_arguments,
+    _question,
+)

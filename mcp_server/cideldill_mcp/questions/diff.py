@@ -1,0 +1,314 @@
+"""The text of `test_diff`: the path to where two runs part, what differs, and where inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cideldill_mcp.questions.call_text import arguments_text, call_text, notes_of
+from cideldill_mcp.questions.differences import ABSENT, Difference, Noise, Side
+from cideldill_mcp.questions.divergence import Divergence, Found
+from cideldill_mcp.questions.fitting import Answer, Item, clipped, counted, fit, short
+from cideldill_mcp.questions.inside import Parting
+from cideldill_mcp.questions.listing import Listing
+from cideldill_mcp.questions.recorded import Call
+from cideldill_mcp.questions.tree import heading, propose_trace
+
+VALUE: Final = 100
+"""Characters of a value on one side."""
+
+_BEFORE: Final = 20
+"""Characters of long values that are alike and shown before what differs."""
+
+_VALUES: Final = 4
+"""Differing values of one call that are shown."""
+
+_LATER: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What the lines of the divergent calls show.
+
+    Attributes:
+        listing: The source of their function.
+        parting: Where they part.
+    """
+
+    listing: Listing
+    parting: Parting
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """All that is known of two sides.
+
+    Attributes:
+        left: One side.
+        right: The other one.
+        how: What the right side is, in a few words.
+        found: Where they part.
+        first: The first divergence; None: there is none.
+        inside: The lines of its calls, if they are known.
+        noise: What was left out.
+        notes: Lines about the runs.
+    """
+
+    left: Side
+    right: Side
+    how: str
+    found: Found
+    first: Divergence | None
+    inside: Inside | None
+    noise: Noise
+    notes: list[str] = field(default_factory=list)
+
+
+def diff_answer(compared: Compared, max_chars: int) -> Answer:
+    """The answer.
+
+    Args:
+        max_chars: Most characters of the text.
+    """
+    items = [*_heads(compared), *_first(compared), *_later(compared), *_noise(compared)]
+
+    def closing(left_out: Sequence[Item]) -> str:
+        return f"left out: {counted(len(left_out), 'line')} (a larger max_chars)"
+
+    text, left_out = fit(items, max_chars, closing, room=70)
+    return Answer(text, _fields(compared), bool(left_out), _next(compared))
+
+
+def _heads(compared: Compared) -> list[Item]:
+    left, right = compared.left, compared.right
+    how = f"  ({compared.how})" if compared.how else ""
+    texts = [f"left:  {heading(left.test)}", f"right: {heading(right.test)}{how}"]
+    notes = [*notes_of(left.recorded, left.test), *notes_of(right.recorded, right.test)]
+    return [Item(text, -5.0) for text in (*texts, *dict.fromkeys((*compared.notes, *notes)))]
+
+
+def _first(compared: Compared) -> list[Item]:
+    found, first = compared.found, compared.first
+    if first is None:
+        if found.is_equal:
+            return [Item("equal: the same calls, arguments, results and changes", -4.0)]
+        text = "no call with equal arguments did something else"
+        return [*_entry(compared), Item(text, -3.0), *_only(found), *_alike(found)]
+    items = _entry(compared) if found.entry is not first else []
+    items += _path(first)
+    items += _what(first)
+    items += _lines(compared)
+    return items if first.has_same_input else [*items, *_alike(found, first)]
+
+
+def _entry(compared: Compared) -> list[Item]:
+    """Where the inputs of the tests come in."""
+    entry = compared.found.entry
+    if entry is None or entry.left is None:
+        return []
+    values = ", ".join(_value(each, 40) for each in entry.differences[:_VALUES])
+    return [Item(f"inputs differ: {entry.left.code.name}: {values}", -2.0)]
+
+
+def _only(found: Found) -> list[Item]:
+    """Calls that one of two tests makes."""
+    alone = [each.child for each in found.suspects if each.how == "call" and each.child is not None]
+    items = []
+    for a, b in alone[:_LATER]:
+        call = a or b
+        assert call is not None
+        side = "left" if a is not None else "right"
+        items.append(Item(f"only {side}: {call_text(call)}  {call.code.place}", 0.8))
+    return items
+
+
+def _alike(found: Found, first: Divergence | None = None) -> list[Item]:
+    """Calls for which other arguments made no difference."""
+    items = []
+    for each in found.alike:
+        if each is first:
+            continue
+        call = each.left
+        assert call is not None
+        values = ", ".join(_value(value, 40) for value in each.inputs[:2])
+        end = short(call.error or call.result or "", 60)
+        items.append(Item(f"  {call.code.name}: {values}: → {end}  {call.code.place}", 1.0))
+    return [Item("the same outcome for other arguments:", 1.0), *items] if items else []
+
+
+def _path(first: Divergence) -> list[Item]:
+    """The calls that lead there."""
+    call = first.left
+    if call is None:
+        return [Item("they part where pytest calls:", -3.0)]
+    path: list[Call] = []
+    above: Call | None = call
+    while above is not None:
+        path.insert(0, above)
+        above = above.parent
+    what = "the same arguments" if first.has_same_input else "other arguments"
+    head = f"first difference: in {call.code.name}, which got {what}  {call.code.place}"
+    items = [Item(head, -4.0)]
+    steps = [*path[:4], *path[-3:]] if len(path) > 8 else path
+    for at, each in enumerate(steps):
+        if len(path) > 8 and at == 4:
+            items.append(Item(f"{'  ' * at}… {counted(len(path) - 7, 'call')}", 1.0))
+        number = f"  call {each.ordinal}" if each is call and each.ordinal > 1 else ""
+        place = each.code.place
+        if each.parent is not None and each.line:
+            place = f"called from {each.parent.code.file}:{each.line}"
+        text = f"{'  ' * (at + 1)}{each.code.name}({arguments_text(each)}){number}  {place}"
+        items.append(Item(text, -2.0 if each is call else 1.0))
+    return items
+
+
+def _what(first: Divergence) -> list[Item]:
+    """What differs."""
+    items: list[Item] = []
+    if not first.differences and first.child is None:
+        items.append(Item("it went another way, to the same outcome", -3.0))
+    elif first.how == "outcome":
+        items.append(Item("it does something else:", -3.0))
+    elif first.child is not None:
+        a, b = first.child
+        call = a or b
+        assert call is not None
+        line = f", line {call.line}" if call.line else ""
+        if first.how == "call":
+            side = "left" if a is not None else "right"
+            text = f"only {side}: {call_text(call)}  {call.code.place}{line}"
+            return [Item(text, -3.0)]
+        items.append(Item(f"it calls {call.code.name} with other arguments{line}:", -3.0))
+    for at, each in enumerate(first.differences[:_VALUES]):
+        items.append(Item(f"  {_value(each)}", -3.0 if at == 0 else 0.5 + at))
+    more = len(first.differences) - _VALUES
+    if more > 0:
+        items.append(Item(f"  … {more} more", 1.5))
+    return items
+
+
+def _lines(compared: Compared) -> list[Item]:
+    """The first line and branch inside that differ."""
+    if compared.inside is None:
+        return []
+    listing, parting = compared.inside.listing, compared.inside.parting
+    items: list[Item] = []
+
+    def shown(line: int) -> str:
+        return f"{line}  {clipped(listing.statement(line), 90)}"
+
+    if parting.value is not None:
+        name, left, right = parting.value
+        items.append(
+            Item(
+                f"first differing value, {listing.file}:{shown(parting.line)}"
+                f"  → {_value(Difference(name, left, right))}",
+                -2.5,
+            )
+        )
+    if parting.branch or parting.left or parting.right:
+        head = shown(parting.branch) if parting.branch else "the first line"
+        items.append(Item(f"first differing branch, {listing.file}:{head}", -2.5))
+        for side, line in (("left", parting.left), ("right", parting.right)):
+            items.append(Item(f"  {side} → {shown(line) if line else 'leaves'}", -2.4))
+    return items
+
+
+def _later(compared: Compared) -> list[Item]:
+    first = compared.first
+    divergences = compared.found.divergences
+    later = [each for each in divergences if first is None or each.left is not first.left]
+    items = []
+    for each in later[:_LATER]:
+        call = each.left
+        where = f"{call.code.name}{_number(call)}  {call.code.place}" if call else "pytest"
+        what = "; ".join(_value(value, 50) for value in each.differences[:2])
+        if each.child is not None:
+            inner = each.child[0] or each.child[1]
+            assert inner is not None
+            if each.how == "call":
+                side = "left" if each.child[0] is not None else "right"
+                what = f"only {side}: {call_text(inner)}"
+            else:
+                what = f"calls {inner.code.name} with {what}"
+        items.append(Item(f"  {where}: {what}", 2.0))
+    return [Item("later, not because of it:", 2.0), *items] if items else []
+
+
+def _noise(compared: Compared) -> list[Item]:
+    count = compared.noise.count
+    if not count:
+        return []
+    functions = dict.fromkeys(function for function, _ in sorted(compared.noise.values))
+    shown = ", ".join(name or "the test" for name in list(functions)[:3])
+    where = f" ({shown}{', …' if len(functions) > 3 else ''})" if shown else ""
+    text = f"noise: {counted(count, 'value')} that differ between two runs of left{where}"
+    return [Item(text, 3.0)]
+
+
+def _number(call: Call) -> str:
+    return f" call {call.ordinal}" if call.ordinal > 1 else ""
+
+
+def _value(each: Difference, most: int = VALUE) -> str:
+    left, right = around(each.left, each.right, most)
+    return f"{each.path}: {left} | {right}"
+
+
+def around(left: str, right: str, most: int) -> tuple[str, str]:
+    """Two texts, of long ones the part where they begin to differ."""
+    if max(len(left), len(right)) <= most or ABSENT in (left, right):
+        return short(left, most), short(right, most)
+    same = next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    start = max(0, (min(len(left), len(right)) if same is None else same) - _BEFORE)
+    if start <= 1:
+        return clipped(left, most), clipped(right, most)
+    return clipped(f"…{left[start:]}", most), clipped(f"…{right[start:]}", most)
+
+
+def _fields(compared: Compared) -> dict[str, Any]:
+    left, right = compared.left.test, compared.right.test
+    fields: dict[str, Any] = {
+        "against": right.nodeid,
+        "equal": compared.found.is_equal and left.outcome == right.outcome,
+        "noise": compared.noise.count,
+    }
+    if (first := compared.first) is not None:
+        fields["divergence"] = _divergence(first, compared.inside)
+    return fields
+
+
+def _divergence(first: Divergence, inside: Inside | None) -> dict[str, Any]:
+    child = None if first.child is None else first.child[0] or first.child[1]
+    call = first.left or child
+    assert call is not None
+    line = call.code.first
+    if child is not None and child.line:
+        line = child.line
+    elif inside is not None and inside.parting.line:
+        line = inside.parting.line
+    values: tuple[str, str, str] | None = None
+    if first.differences:
+        each = first.differences[0]
+        values = each.path, *around(each.left, each.right, VALUE)
+    elif first.child is not None:
+        texts = [ABSENT if each is None else short(call_text(each), VALUE) for each in first.child]
+        values = "calls", texts[0], texts[1]
+    path, left, right = values or ("", "", "")
+    place = {"function": call.code.dotted, "file": call.code.file, "line": line}
+    return {**place, "path": path, "left": left, "right": right}
+
+
+def _next(compared: Compared) -> list[str]:
+    first = compared.first
+    if first is None or first.left is None or first.right is None:
+        return []
+    steps = [
+        propose_trace(side.test, call, f"each line of it on the {name}")
+        for side, call, name in (
+            (compared.left, first.left, "left"),
+            (compared.right, first.right, "right"),
+        )
+    ]
+    return list(dict.fromkeys(steps))

@@ -1,0 +1,180 @@
+"""Which functions of the user start in each phase of a test; each counts at its first start.
+
+What a fixture of wider scope runs when it is set up belongs to all tests that use it, not only to
+the first one. What a module runs when it is imported belongs to none: which test imports it first
+is chance. An event source (`sysmon_starts`, `settrace_starts`) notes them, on any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain, count
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
+from pytest_cideldill.calltraces.row_file import RowFile
+from pytest_cideldill.project import Project
+
+Fail = Callable[[BaseException], bool]
+"""As `feed.Fail`."""
+
+_BODIES: Final = frozenset({"module", "class"})
+_IMPORTS: Final = frozenset({"exec_module", "_call_with_frames_removed"})
+"""Functions that execute the body of a module for an import: pytest's and Python's."""
+
+
+class StartSource:
+    """Notes in `Starts.noted` when functions of the user start; by `sysmon` or `settrace`.
+
+    Args:
+        starts: Takes them.
+        fail: See there.
+    """
+
+    def __init__(self, starts: Starts, fail: Fail) -> None:
+        self.starts = starts
+        self.fail = fail
+
+    def go_on(self) -> None:
+        """A phase begins."""
+
+    def pause(self) -> None:
+        """It is over."""
+
+    def renew(self) -> None:
+        """Nothing is noted any more, and the next start of each function will be."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Stop for good."""
+        raise NotImplementedError
+
+
+class Starts:
+    """Collects the starts of a test, and of fixtures that tests share.
+
+    Args:
+        rows: Take them.
+        table: Knows the user's code.
+        project: Names its files.
+
+    Attributes:
+        table: That.
+        noted: Ids of the code that started, in order; with a number for the source.
+        has_imported: Whether a module of the user's was executed in this phase.
+        source: The source of events; set once it is there.
+    """
+
+    def __init__(self, rows: RowFile, table: CodeTable, project: Project) -> None:
+        self.table = table
+        self.noted: dict[int, int] = {}
+        self.has_imported = False
+        self.source: StartSource | None = None
+        self._rows, self._project = rows, project
+        self._numbers = count(1)
+        self._texts: dict[int, str] = {}
+        self._has_lost = False
+        self._earlier: set[int] = set()
+        self._kept = 0
+        self._windows: list[list[int]] = []
+        self._shared: dict[int, tuple[object, list[int]]] = {}
+
+    def meets(self, frame: FrameType) -> CodeFacts | None:
+        """The function of the user's of which a code object starts for the first time.
+
+        On any thread, as is all that sources call.
+        """
+        facts = self.table.meet(frame)
+        if facts is None or facts.kind not in _BODIES:
+            return facts
+        self.has_imported = True
+        self.table.known[id(facts.code)] = None  # its next start says no more than this one
+        return None
+
+    # --- tests, on the main thread --------------------------------------------------------------
+
+    def begin_test(self) -> None:
+        self._renew()
+        self._earlier = set()
+
+    def go_on(self) -> None:
+        """A phase of the test begins."""
+        self.has_imported = False
+        # What pytest's own work has called since is not the test's, but may be called by it, too.
+        if len(self.noted) > self._kept:
+            self._renew()
+        if self.source is not None:
+            self.source.go_on()
+
+    def pause(self, used: Iterable[object]) -> None:
+        """It is over.
+
+        Args:
+            used: The fixtures of the test.
+        """
+        if self.source is not None:
+            self.source.pause()
+        started = list(self.noted)  # other threads may note still
+        self._kept = len(started)
+        earlier = self._earlier
+        news = [key for key in started if key not in earlier]
+        if self._shared:
+            found = [self._shared[id(each)][1] for each in used if id(each) in self._shared]
+            news = list(dict.fromkeys(chain(*found, news)))
+            news = [key for key in news if key not in earlier]
+        if news:
+            earlier.update(news)
+            texts = self._texts  # a list of numbers would take several times as long
+            numbers = ",".join([texts.get(key) or self._text(key) for key in news])
+            self._rows.add_text(f'["starts",[{numbers}]]')
+
+    def begin_shared(self) -> None:
+        """A fixture of wider scope is set up."""
+        self._windows.append(list(self.noted))
+        self._renew()
+
+    def end_shared(self, fixture: object) -> None:
+        """It was set up, or failed to."""
+        self._shared[id(fixture)] = fixture, list(self.noted)
+        for key in self._windows.pop():
+            self.noted.setdefault(key, 1)
+
+    def frames(self, codes: Iterable[CodeType]) -> None:
+        """Note the frames of a failure, the innermost first."""
+        known = self.table.known
+        keys = dict.fromkeys(id(code) for code in codes if known.get(id(code)) is not None)
+        if keys:
+            self._rows.add(["frames", [int(self._text(key)) for key in keys]])
+
+    def lose(self, message: str) -> None:
+        """Note, once, that starts are missing from now on."""
+        if not self._has_lost:
+            self._has_lost = True
+            self._rows.add(["reached", "events", message])
+
+    def _text(self, key: int) -> str:
+        """The number of a code object in the rows, as it is written."""
+        facts = self.table.known[key]
+        assert facts is not None
+        if not facts.number:
+            facts.number = next(self._numbers)
+            self._rows.add(facts.row(self._project))
+        text = self._texts[key] = str(facts.number)
+        return text
+
+    def _renew(self) -> None:
+        self._kept = 0
+        if self.source is not None:
+            self.source.renew()
+
+
+def is_imported(frame: FrameType) -> bool:
+    """Whether a module that is being imported calls this frame, directly or not."""
+    above: Any = frame
+    while (above := above.f_back) is not None:
+        if above.f_code.co_name == "<module>":
+            importer = above.f_back
+            if importer is not None and importer.f_code.co_name in _IMPORTS:
+                return True
+    return False

@@ -1,0 +1,61 @@
+"""The source of a watch's events: `sysmon` or `settrace`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.row_file import RowFile
+from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.protocol.trace_rows import TraceRequest
+from pytest_cideldill.watching.recorder import WatchRecorder
+
+Fail = Callable[[BaseException], bool]
+"""As `calltraces.feed.Fail`."""
+
+
+class WatchFeed(Protocol):
+    """Calls the recorder for the events of the program."""
+
+    def start(self) -> None:
+        """A phase of a test begins."""
+
+    def stop(self) -> None:
+        """It is over; what is watched is followed on."""
+
+    def arm(self) -> None:
+        """All events of user code are wanted from now on, also of frames that run."""
+
+    def disarm(self) -> None:
+        """No events are wanted any more."""
+
+    def abandon(self) -> None:
+        """Watch nothing any more: in a forked child, and after a failure of ours."""
+
+    def close(self) -> None:
+        """Stop for good."""
+
+
+def watching(
+    request: TraceRequest, rows: RowFile, table: CodeTable, values: Values, fail: Fail
+) -> tuple[WatchRecorder, WatchFeed]:
+    """What records a watch, and what feeds it.
+
+    Raises:
+        SourceUnavailable: There can be no events here.
+        ValueError: An expression can't be compiled.
+    """
+    recorder = WatchRecorder(request, rows, table, values)
+    feed: WatchFeed
+    if sys.version_info >= (3, 12):
+        from pytest_cideldill.watching.sysmon import MonitoringFeed
+
+        feed = MonitoringFeed(recorder, table, fail)
+    else:
+        from pytest_cideldill.watching.settrace import TracingFeed
+
+        feed = TracingFeed(recorder, table, fail)
+    recorder.source = feed
+    return recorder, feed

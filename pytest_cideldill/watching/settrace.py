@@ -1,0 +1,132 @@
+"""Feeds a watch through `sys.settrace`: on 3.11."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final, cast
+
+from pytest_cideldill.calltraces import settrace
+from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
+from pytest_cideldill.calltraces.libraries import Libraries
+from pytest_cideldill.interpreter.running import running_frames
+from pytest_cideldill.watching.recorder import WatchRecorder
+
+Fail = Callable[[BaseException], bool]
+
+
+class TracingFeed(settrace.TracingFeed):
+    """Owns the trace functions while tests are watched.
+
+    Args:
+        recorder: Gets the events.
+        table: Knows user code.
+        fail: As for the feed of a trace.
+
+    Raises:
+        SourceUnavailable: Another tool traces.
+    """
+
+    def __init__(self, recorder: WatchRecorder, table: CodeTable, fail: Fail) -> None:
+        self._watching = recorder
+        self._is_armed = False
+        events = _Events(recorder, self)
+        # All that the base class calls of a recorder is there.
+        super().__init__(cast(Any, events), table, cast(Libraries, None), fail)
+
+    def start(self) -> None:
+        """A phase begins."""
+        if not self._installer.is_installed:
+            super().start()
+
+    def stop(self) -> None:
+        """It is over. What is watched is followed on."""
+        if not self._is_armed:
+            super().stop()
+
+    def arm(self) -> None:
+        """From now on all lines of user code count."""
+        self._is_armed = True
+        self.start()
+        for frame in running_frames():
+            if self._table.meet(frame) is not None:
+                self.watch_lines(frame.f_code, wanted=True)
+                self._installer.trace_frame(frame)
+
+    def arm_code(self, facts: CodeFacts) -> None:
+        """The lines of a code object that begins count."""
+        if self._is_armed:
+            self.watch_lines(facts.code, wanted=True)
+
+    def facts(self, frame: FrameType) -> CodeFacts | None:
+        """What is known of the code of a frame, if it is user code."""
+        return self._table.meet(frame)
+
+    def disarm(self) -> None:
+        """No events are wanted any more."""
+        self._is_armed = False
+        self._lined.clear()
+
+    def abandon(self) -> None:
+        """In a forked child, and after a failure of ours: nothing is watched any more."""
+        self._watching.forget()
+        self.disarm()
+        super().stop()
+
+    def close(self) -> None:
+        """Stop for good."""
+        self.abandon()
+
+
+class _Events:
+    """Hands the events of a traced call on to the watch."""
+
+    chosen: Final = None
+    counts_lines: Final = True
+    wants_libraries: Final = False
+
+    def __init__(self, recorder: WatchRecorder, feed: TracingFeed) -> None:
+        self._recorder, self._feed = recorder, feed
+        self.active: dict[int, Any] = {}
+
+    def begin(self, facts: CodeFacts, frame: FrameType) -> None:
+        recorder = self._recorder
+        if recorder.is_quiet():
+            return
+        self._feed.arm_code(facts)
+        if recorder.watch is None and recorder.wants_calls:
+            recorder.calls(facts, frame)
+        if recorder.watch is not None:
+            recorder.watch.starts(frame)
+
+    def count_line(self, frame: FrameType, line: int) -> None:
+        watch = self._recorder.watch
+        if watch is not None and not self._recorder.is_quiet():
+            watch.line(frame, line)
+
+    def resumed(self, frame: FrameType, _error: BaseException | None) -> None:
+        watch = self._recorder.watch
+        facts = self._feed.facts(frame)
+        if watch is not None and facts is not None and not self._recorder.is_quiet():
+            self._feed.arm_code(facts)
+            watch.goes_on(facts, frame)
+
+    def returned(self, frame: FrameType, _value: object) -> None:
+        self._leave(frame, is_over=True)
+
+    def unwound(self, frame: FrameType, _error: BaseException | None) -> None:
+        self._leave(frame, is_over=True)
+
+    def yielded(self, frame: FrameType, _value: object) -> None:
+        self._leave(frame, is_over=False)
+
+    def raises(self, frame: FrameType, error: BaseException) -> None:
+        """Not of interest."""
+
+    def reach(self, limit: str, text: str) -> None:
+        self._recorder.reach(limit, text)
+
+    def _leave(self, frame: FrameType, *, is_over: bool) -> None:
+        watch = self._recorder.watch
+        if watch is not None and not self._recorder.is_quiet():
+            watch.leaves(frame, is_over=is_over)
