@@ -204,6 +204,7 @@ def test_a_suite_runs_as_without_us_with_every_function_swapped(
     assert missing == set()
 
 
+@pytest.mark.soak
 def test_a_suite_runs_as_without_us_with_every_function_recorded(
     suite: Suite, tmp_path: Path
 ) -> None:

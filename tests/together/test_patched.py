@@ -302,7 +302,8 @@ def test_failures_whose_patch_is_alive_are_shown_as_without_us(
         assert differences(root, expected) == {}
 
 
-@pytest.mark.parametrize("mode", mostly("raises"))
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", MODES)
 def test_failures_whose_patch_is_alive_are_recorded_as_without_us(
     tmp_path: Path, mode: str, failures: Callable[[str], Failures]
 ) -> None:

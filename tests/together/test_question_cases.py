@@ -80,13 +80,18 @@ def plain(text: str) -> str:
     return _SECONDS.sub("…", _TAG.sub("#…>", text))
 
 
+def tier(case: Case, number: int) -> pytest.MarkDecorator:
+    """Every second case is tried in the full tier, the others in the soak tier."""
+    if case.is_quick:
+        return pytest.mark.quick
+    return pytest.mark.soak if number % 2 else pytest.mark.full
+
+
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(
-            each, id=each.name, marks=pytest.mark.quick if each.is_quick else pytest.mark.full
-        )
-        for each in CASES
+        pytest.param(each, id=each.name, marks=tier(each, number))
+        for number, each in enumerate(CASES)
     ],
 )
 def test_a_question_is_answered_alike_by_client_and_command(

@@ -217,9 +217,10 @@ def test_a_worker_never_connects(bench: Bench) -> None:
     assert len(bench.results(limit=100)) == 42
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "args",
-    [[], pytest.param(["-x"], marks=pytest.mark.soak)],
+    [[], ["-x"]],
     ids=["to the end", "to the first failure"],
 )
 def test_far_too_many_hits_hold_up_no_worker(tmp_path: Path, args: list[str]) -> None:
