@@ -6,8 +6,9 @@ import sys
 from types import FrameType
 from typing import Any, Final
 
+from pytest_cideldill.calltraces.feed import Fail
 from pytest_cideldill.calltraces.settrace import LOST
-from pytest_cideldill.calltraces.starts import Fail, Starts, StartSource, is_imported
+from pytest_cideldill.calltraces.starts import Starts, StartSource, is_imported
 from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
 from pytest_cideldill.tracing.code_shapes import Shape
 from pytest_cideldill.tracing.installer import Installer

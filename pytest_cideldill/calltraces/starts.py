@@ -7,17 +7,15 @@ is chance. An event source (`sysmon_starts`, `settrace_starts`) notes them, on a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import chain, count
 from types import CodeType, FrameType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
+from pytest_cideldill.calltraces.feed import Fail
 from pytest_cideldill.calltraces.row_file import RowFile
 from pytest_cideldill.project import Project
-
-Fail = Callable[[BaseException], bool]
-"""As `feed.Fail`."""
 
 _BODIES: Final = frozenset({"module", "class"})
 _IMPORTS: Final = frozenset({"exec_module", "_call_with_frames_removed"})

@@ -11,18 +11,10 @@ from pytest_cideldill.calltraces.codes import CodeTable
 from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
-from pytest_cideldill.calltraces.tool import MonitoringTool
+from pytest_cideldill.calltraces.tool import OF_FRAMES, MonitoringTool
 
 _monitoring: Final = sys.monitoring
 _EVENTS: Final = _monitoring.events
-_ALWAYS: Final = (
-    _EVENTS.PY_START
-    | _EVENTS.PY_RESUME
-    | _EVENTS.PY_RETURN
-    | _EVENTS.PY_YIELD
-    | _EVENTS.PY_UNWIND
-    | _EVENTS.PY_THROW
-)
 _DISABLE: Final = _monitoring.DISABLE
 _UNKNOWN: Final = object()
 
@@ -65,7 +57,7 @@ class MonitoringFeed(Feed):
         """The events that are wanted everywhere."""
         if not self._is_on:
             return 0
-        return _ALWAYS if self._recorder.chosen is None else _ALWAYS | _EVENTS.RAISE
+        return OF_FRAMES if self._recorder.chosen is None else OF_FRAMES | _EVENTS.RAISE
 
     def _local_events(self, code: CodeType) -> int:
         events = _EVENTS.LINE if id(code) in self._lined else 0

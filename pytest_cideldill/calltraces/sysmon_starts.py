@@ -15,7 +15,8 @@ from contextlib import suppress
 from types import CodeType
 from typing import Any, Final
 
-from pytest_cideldill.calltraces.starts import Fail, Starts, StartSource, is_imported
+from pytest_cideldill.calltraces.feed import Fail
+from pytest_cideldill.calltraces.starts import Starts, StartSource, is_imported
 from pytest_cideldill.tracing.tool_ids import (
     NONE,
     ORIGINAL,

@@ -12,6 +12,17 @@ from pytest_cideldill.tracing.interface import SourceUnavailable
 from pytest_cideldill.tracing.tool_ids import NONE, ORIGINAL, claim_one, end_lending, lend
 
 _monitoring: Final = sys.monitoring
+_EVENTS: Final = _monitoring.events
+
+OF_FRAMES: Final = (
+    _EVENTS.PY_START
+    | _EVENTS.PY_RESUME
+    | _EVENTS.PY_RETURN
+    | _EVENTS.PY_YIELD
+    | _EVENTS.PY_UNWIND
+    | _EVENTS.PY_THROW
+)
+"""The events of frames that begin, go on and are left."""
 
 
 class MonitoringTool:

@@ -37,7 +37,7 @@ class StartWatch:
         lens: Knows the project.
 
     Attributes:
-        host: Is told of failures of ours.
+        host: Gets failures of ours.
 
     Raises:
         SourceUnavailable: There can be no events here.

@@ -8,24 +8,15 @@ from types import CodeType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.codes import CodeTable
-from pytest_cideldill.calltraces.tool import MonitoringTool
+from pytest_cideldill.calltraces.feed import Fail
+from pytest_cideldill.calltraces.tool import OF_FRAMES, MonitoringTool
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.watching.recorder import WatchRecorder
 
 _monitoring: Final = sys.monitoring
 _EVENTS: Final = _monitoring.events
-_ALWAYS: Final = (
-    _EVENTS.PY_START
-    | _EVENTS.PY_RESUME
-    | _EVENTS.PY_RETURN
-    | _EVENTS.PY_YIELD
-    | _EVENTS.PY_UNWIND
-    | _EVENTS.PY_THROW
-)
 _DISABLE: Final = _monitoring.DISABLE
 _UNKNOWN: Final = object()
-
-Fail = Callable[[BaseException], bool]
 
 
 class MonitoringFeed:
@@ -89,7 +80,7 @@ class MonitoringFeed:
 
     def _events(self) -> int:
         if self._is_armed:
-            return _ALWAYS
+            return OF_FRAMES
         return _EVENTS.PY_START if self._is_on and self._recorder.wants_calls else 0
 
     # --- callbacks: closures, as attributes would be looked up at every event ---------------------

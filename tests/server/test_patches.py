@@ -109,11 +109,11 @@ def test_lines_that_are_taken_out_leave_no_range(project: Project) -> None:
 def test_an_absent_passage_is_refused_with_what_is_like_it(
     project: Project, old: str, shown: str
 ) -> None:
-    told = refusal(project, edit(old, "x"))
-    assert told["error"] == "invalid_parameter"
-    assert told["message"].startswith("'old' is not in shop/cart.py; ")
-    assert shown in told["message"]
-    assert told["lines"][0] == int(shown.partition(":")[0].rpartition(" ")[2])
+    refused = refusal(project, edit(old, "x"))
+    assert refused["error"] == "invalid_parameter"
+    assert refused["message"].startswith("'old' is not in shop/cart.py; ")
+    assert shown in refused["message"]
+    assert refused["lines"][0] == int(shown.partition(":")[0].rpartition(" ")[2])
 
 
 def test_an_absent_passage_that_is_like_nothing_is_refused(project: Project) -> None:
@@ -121,13 +121,13 @@ def test_an_absent_passage_that_is_like_nothing_is_refused(project: Project) -> 
 
 
 def test_an_ambiguous_passage_is_refused_with_its_lines(project: Project) -> None:
-    told = refusal(project, edit("self.prices", "x"))
-    assert (told["error"], told["lines"], told["file"]) == (
+    refused = refusal(project, edit("self.prices", "x"))
+    assert (refused["error"], refused["lines"], refused["file"]) == (
         "invalid_parameter",
         [3, 6, 9],
         "shop/cart.py",
     )
-    assert "3 times, at lines 3, 6, 9" in told["message"]
+    assert "3 times, at lines 3, 6, 9" in refused["message"]
 
 
 def test_a_passage_that_overlaps_itself_is_ambiguous(project: Project) -> None:
@@ -144,9 +144,9 @@ def test_a_passage_that_overlaps_itself_is_ambiguous(project: Project) -> None:
     ],
 )
 def test_a_patch_that_changes_nothing_is_refused(project: Project, edits: list[Any]) -> None:
-    told = refusal(project, *edits)
-    assert (told["error"], told["parameter"]) == ("invalid_parameter", "patch")
-    assert "changes nothing" in told["message"]
+    refused = refusal(project, *edits)
+    assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "patch")
+    assert "changes nothing" in refused["message"]
 
 
 @pytest.mark.parametrize(
@@ -168,16 +168,16 @@ def test_no_patch_at_all_is_refused(project: Project) -> None:
 def test_a_file_that_is_not_there_is_refused_with_those_that_are_called_alike(
     project: Project,
 ) -> None:
-    told = refusal(project, edit("a", "b", "shop/carts.py"))
-    assert (told["error"], told["nearest"]) == ("file_not_found", ["shop/cart.py"])
+    refused = refusal(project, edit("a", "b", "shop/carts.py"))
+    assert (refused["error"], refused["nearest"]) == ("file_not_found", ["shop/cart.py"])
     assert refusal(project, edit("a", "b", "\0"))["error"] == "file_not_found"
     assert refusal(project, edit("a", "b", "shop"))["error"] == "file_not_found"
 
 
 @pytest.mark.parametrize("file", ["notes.txt", ".hidden/x.py", os.__file__])
 def test_files_that_are_no_sources_of_the_project_are_refused(project: Project, file: str) -> None:
-    told = refusal(project, edit("x", "y", file))
-    assert (told["error"], told["parameter"]) == ("invalid_parameter", "patch")
+    refused = refusal(project, edit("x", "y", file))
+    assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "patch")
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_files_are_read_as_python_reads_them(
 
 def test_text_that_the_declared_encoding_lacks_is_refused(project: Project) -> None:
     Path("x.py").write_bytes(b"# coding: latin-1\nb = 2\n")
-    told = refusal(project, edit("2", "'\u20ac'", "x.py"))
-    assert told["error"] == "invalid_source"
+    refused = refusal(project, edit("2", "'\u20ac'", "x.py"))
+    assert refused["error"] == "invalid_source"
     assert refusal(project, edit("2", "'\ud800'", "x.py"))["error"] == "invalid_source"
     assert refusal(project, edit("latin-1", "no-such", "x.py"))["error"] == "invalid_source"
 
@@ -222,11 +222,11 @@ def test_text_that_the_declared_encoding_lacks_is_refused(project: Project) -> N
 def test_a_text_that_does_not_compile_is_refused_with_its_place(
     project: Project, old: str, new: str, place: tuple[int, int], source: str
 ) -> None:
-    told = refusal(project, edit(old, new))
-    assert (told["error"], told["file"]) == ("invalid_source", "shop/cart.py")
-    assert (told["line"], told["column"]) == place
-    assert told["source"].startswith(source)
-    assert f"(line {place[0]}, column {place[1]}): {source}" in told["message"]
+    refused = refusal(project, edit(old, new))
+    assert (refused["error"], refused["file"]) == ("invalid_source", "shop/cart.py")
+    assert (refused["line"], refused["column"]) == place
+    assert refused["source"].startswith(source)
+    assert f"(line {place[0]}, column {place[1]}): {source}" in refused["message"]
 
 
 def test_a_file_that_this_python_cant_compile_is_left_to_that_of_the_tests(
@@ -327,9 +327,9 @@ def test_a_diff_of_several_files_is_applied_after_the_edits(project: Project) ->
     ],
 )
 def test_a_hunk_without_one_place_is_refused(project: Project, hunk: str, shown: str) -> None:
-    told = refusal(project, diff=HEADERS["plain"] + hunk)
-    assert (told["error"], told["parameter"]) == ("invalid_parameter", "diff")
-    assert shown in told["message"]
+    refused = refusal(project, diff=HEADERS["plain"] + hunk)
+    assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "diff")
+    assert shown in refused["message"]
 
 
 @pytest.mark.parametrize(
@@ -347,14 +347,14 @@ def test_a_hunk_without_one_place_is_refused(project: Project, hunk: str, shown:
     ],
 )
 def test_other_diffs_are_refused(project: Project, diff: str, shown: str) -> None:
-    told = refusal(project, diff=diff)
-    assert (told["error"], told["parameter"]) == ("invalid_parameter", "diff")
-    assert shown in told["message"]
+    refused = refusal(project, diff=diff)
+    assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "diff")
+    assert shown in refused["message"]
 
 
 def test_a_diff_of_a_file_that_is_not_there_is_refused(project: Project) -> None:
-    told = refusal(project, diff="--- a/shop/carts.py\n+++ b/shop/carts.py\n@@\n-x\n")
-    assert (told["error"], told["nearest"]) == ("file_not_found", ["shop/cart.py"])
+    refused = refusal(project, diff="--- a/shop/carts.py\n+++ b/shop/carts.py\n@@\n-x\n")
+    assert (refused["error"], refused["nearest"]) == ("file_not_found", ["shop/cart.py"])
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "  d", "-- e", "++ f", "\f"]), max_size=12)

@@ -103,6 +103,7 @@ async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[s
         for each in trials:
             what = f"{question.id} {each.name}"
             questions.ledger.add(what, first, summary(baseline, each, cause))
+        await questions.ledger.save()
         return reply(question, first, baseline.verdict(first), answer)
 
 

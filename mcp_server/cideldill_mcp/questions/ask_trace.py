@@ -9,7 +9,6 @@ from typing import Any
 from cideldill_mcp.questions.asker import (
     Asker,
     Bounds,
-    invalid,
     noted,
     notes,
     reply,
@@ -48,11 +47,6 @@ class Trace:
         Raises:
             Refusal: `invalid_parameter`.
         """
-        if self.function is None:
-            for name, value in (("call", self.call), ("when", self.when)):
-                if value is not None:
-                    raise invalid(name, value, "nothing, as long as no function is given")
-            return
         check_choice(self.function, self.call, self.when)
 
 

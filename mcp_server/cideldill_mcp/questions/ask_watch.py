@@ -64,14 +64,9 @@ class WatchQuestion:
             check_expression("until", self.until)
         if not 1 <= self.max_changes <= MOST_CHANGES:
             raise invalid("max_changes", self.max_changes, f"integer from 1 to {MOST_CHANGES:,}")
-        if self.function is not None:
-            if self.module is not None:
-                raise invalid("module", self.module, "nothing beside function, which has names")
-            check_choice(self.function, self.call, self.when)
-            return
-        for name, value in (("call", self.call), ("when", self.when)):
-            if value is not None:
-                raise invalid(name, value, "nothing, as long as no function is given")
+        if self.function is not None and self.module is not None:
+            raise invalid("module", self.module, "nothing beside function, which has names")
+        check_choice(self.function, self.call, self.when)
 
 
 async def watch(asker: Asker, asked: WatchQuestion, bounds: Bounds) -> dict[str, Any]:

@@ -209,7 +209,7 @@ class _Reading:
         elif isinstance(given, dict):
             given = [given]
         patches = []
-        for number, each in enumerate(self._typed(given, list, "patch")):
+        for number, each in enumerate(self._typed(given, list, f"{self._path}.patch")):
             path = f"{self._path}.patch[{number}]"
             keys = self._keys(each, path, {"file", "old", "new", "diff"})
             if keys == {"diff"}:
@@ -220,7 +220,7 @@ class _Reading:
                     raise _missing(f"{path}.{name}", f"a patch needs {name}")
                 self._typed(each[name], str, f"{path}.{name}")
             patches.append({name: each[name] for name in ("file", "old", "new")})
-        return patches, self._typed(diff, str, "diff")
+        return patches, self._typed(diff, str, f"{self._path}.diff")
 
     def _env(self, plain: Any) -> dict[str, str | None]:
         path = f"{self._path}.env"

@@ -7,6 +7,7 @@ is left out: what was tried is no reason to fail.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -52,12 +53,12 @@ class Tried:
     def line(self) -> str:
         """`14:03:22  fix  ✗→✓ tests/test_cart.py::test_total`."""
         moment = time.strftime("%H:%M:%S", time.localtime(self.at))
-        verdict = self.verdict or "not over yet"
-        return " ".join(f"{moment}  {self.what}  {verdict}  {self.nodeid}".split(" "))[:_LONGEST]
+        parts = (self.what, self.verdict or "not over yet", self.nodeid)
+        return "  ".join([moment, *(" ".join(each.split()) for each in parts)])[:_LONGEST]
 
 
 class Ledger:
-    """What was tried in the life of this process. On the event loop.
+    """What was tried in the life of this process. On the event loop; `save` writes beside it.
 
     Args:
         files: Where it is kept besides, by the time of the call.
@@ -70,11 +71,19 @@ class Ledger:
         self._files = files
         self._redact = redact
         self._all: list[Tried] = []
+        self._unsaved: list[Tried] = []
         self._open: list[tuple[Tried, Callable[[], str]]] = []
 
     def add(self, what: str, nodeid: str, verdict: str) -> None:
-        """Add what was tried, and what became of it."""
+        """Add what was tried, and what became of it; then `save`."""
         self._keep([Tried(time.time(), self._redact(what), nodeid, self._redact(verdict))])
+
+    async def save(self) -> None:
+        """Write what is new into the files; in a thread, as they may be far away."""
+        self.settle()
+        entries, self._unsaved = self._unsaved, []
+        if entries:
+            await asyncio.to_thread(self._write, entries)
 
     def add_open(self, what: str, nodeid: str, verdict: Callable[[], str]) -> None:
         """Add what was tried in a run that goes on.
@@ -103,9 +112,10 @@ class Ledger:
         return [each.line for each in reversed(every[-most:])]
 
     def _keep(self, entries: Sequence[Tried]) -> None:
-        if not entries:
-            return
         self._all = [*self._all, *entries][-_KEPT:]
+        self._unsaved += entries
+
+    def _write(self, entries: Sequence[Tried]) -> None:
         for file in self._files():
             _append(file, entries)
 

@@ -12,12 +12,17 @@ _NAMED = 3
 """Functions that a refusal names."""
 
 
-def check_choice(function: str, call: int | None, when: str | None) -> None:
+def check_choice(function: str | None, call: int | None, when: str | None) -> None:
     """Check the name of a function, and what chooses one of its calls.
 
     Raises:
         Refusal: `invalid_parameter`.
     """
+    if function is None:
+        for name, value in (("call", call), ("when", when)):
+            if value is not None:
+                raise invalid(name, value, "nothing, as long as no function is given")
+        return
     if call is not None and when is not None:
         raise invalid("when", when, "nothing beside call: one of both chooses the call")
     if call is not None and call < 1:

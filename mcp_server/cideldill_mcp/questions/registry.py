@@ -386,7 +386,7 @@ class Questions:
 
     async def close(self, within_s: float) -> None:
         """End all of them within a time; what lives then is killed."""
-        self.ledger.settle()
+        await self.ledger.save()
         for question in self:
             question.end("stopped")
             self._leave(question)

@@ -98,11 +98,6 @@ class Trial:
         ]
         return sum(count for count, _ in made)
 
-    @property
-    def changes(self) -> list[ForcedChange]:
-        """Those by force."""
-        return [each for each in self.experiment.changes if each.kind != "patch"]
-
     def _is_forced(self, number: int) -> bool:
         changes = self.experiment.changes
         return number < len(changes) and changes[number].kind != "patch"
