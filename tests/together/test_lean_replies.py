@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -268,6 +269,18 @@ def test_each_test_of_the_benchmark_has_facts() -> None:
     ],
 )
 def test_the_first_reply_has_all_facts_and_each_once(store: Bench, nodeid: str) -> None:
+    has_all_facts(store, nodeid)
+
+
+@full
+def test_it_has_them_too_where_pytest_explains_in_full(tmp_path: Path) -> None:
+    with workbench(tmp_path, "-o", "cideldill_capture_ms=10000", env={"CI": "true"}) as bench:
+        bench.write(**FILES)
+        for name in ("test_big_dicts", "test_long_strings", "test_dataclasses"):
+            has_all_facts(bench, f"tests/test_store.py::{name}")
+
+
+def has_all_facts(store: Bench, nodeid: str) -> None:
     """Also which test it is, and by which id it is continued."""
     facts = FACTS[nodeid.rpartition("::")[2]]
     reply = store.run([nodeid], replace=True)

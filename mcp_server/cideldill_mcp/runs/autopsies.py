@@ -54,10 +54,11 @@ def fitted(
 ) -> dict[str, Any]:
     """An autopsy in some form within `budget` characters; what was cut says `truncated: true`.
 
-    In this order: variables of callers, frames far out, the text of the traceback, parts of objects
-    but the first ones, the start of what was printed, the end of pytest's explanation (which is
-    longer in CI), variables that the failing line does not use, all parts of one object after the
-    other, frames of callers; what is still too long is cut as any reply.
+    In this order: variables of callers, frames far out, the text of the traceback, the end of
+    pytest's explanation (which is whole where the variable `CI` is set), parts of objects but the
+    first ones, the start of what was printed, variables that the failing line does not use, all
+    parts of one object after the other, frames of callers; what is still too long is cut as any
+    reply.
     """
     shown = form(autopsy)
     if whole(shown, budget) is not None:
@@ -143,9 +144,9 @@ _CUTS: tuple[Callable[[dict[str, Any]], None], ...] = (
     _callers,
     _outer_frames,
     _trace,
+    _explanation,
     _most_children,
     _output,
-    _explanation,
     _locals,
 )
 
