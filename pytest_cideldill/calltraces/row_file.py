@@ -51,6 +51,15 @@ class RowFile:
         self._lock = allocate_lock()  # only tried: who comes while another one writes goes on
         self.failure: str | None = None
 
+    @property
+    def number(self) -> int:
+        """Of the open file.
+
+        Raises:
+            OSError: The program has closed it.
+        """
+        return self._file.number
+
     def add(self, row: Row) -> None:
         """Take a row."""
         self.add_text(plain(row))
@@ -74,6 +83,21 @@ class RowFile:
                 self._write(batch)
         finally:
             self._lock.release()
+
+    def go_on_in(self, path: str) -> None:
+        """In a fork: write what comes from now on into another file.
+
+        Args:
+            path: The file; it exists already.
+
+        Raises:
+            OSError: It can't be opened.
+        """
+        self._file.close()
+        self._file = HeldFile(path, os.O_WRONLY | os.O_APPEND)
+        self._rows, self._most, self._count = [], 0, 0
+        self._pid = os.getpid()
+        self._lock = allocate_lock()
 
     def close(self) -> None:
         """Write the rest."""

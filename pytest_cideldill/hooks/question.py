@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import secrets
+import signal
 import sys
 from collections.abc import Iterator
 from itertools import takewhile
@@ -73,6 +74,9 @@ _REMEMBER: Final = ("lfplugin", "nfplugin", "stepwiseplugin")
 _MESSAGE: Final = 500
 _MOST_NAMES: Final = 1_000
 
+_LINGER_S: Final = 2
+"""Seconds that a fork may live after it left pytest."""
+
 
 def ask(config: pytest.Config, text: str, variable: str) -> None:
     """Record in this process, or in its workers if these are wanted.
@@ -105,6 +109,11 @@ def ask(config: pytest.Config, text: str, variable: str) -> None:
         config.pluginmanager.register(plugin, f"cideldill-{name}")
     if question.experiment is not None:
         config.pluginmanager.register(question.experiment, "cideldill-experiment")
+    if request.forks:
+        from pytest_cideldill.hooks.forks import Forks
+
+        forks = Forks(request, rows, question.host, question.change)
+        config.pluginmanager.register(forks, "cideldill-forks")
     clean_up(config, "the end of the question", question.close)
 
 
@@ -149,13 +158,25 @@ class QuestionPlugin:
         self.wanted = Wanted(request.nodeids or None, host)
         self.redaction = Redaction(config, host, redactor, settings)
         self._redactor = redactor
-        self._is_over = False
+        self._is_over = self._is_fork = False
         self.experiment = _experiment(request, rows, host)
         recording = (StartWatch if request.starts else _Recording)(request, rows, self.lens)
         self._recording = recording
         if isinstance(recording, StartWatch):
             recording.host = host
             config.pluginmanager.register(recording, "cideldill-starts")
+
+    def change(self, config: pytest.Config, request: TraceRequest) -> None:
+        """In a fork, after the collection: change what the tests do.
+
+        Raises:
+            SourceUnavailable, ValueError: As `Experiment`.
+        """
+        self._is_fork = True
+        self.experiment = _experiment(request, self._rows, self.host)
+        if self.experiment is not None:
+            config.pluginmanager.register(self.experiment, "cideldill-experiment")
+            self.experiment.pytest_collection_finish()
 
     # --- the run ----------------------------------------------------------------------------
 
@@ -263,6 +284,9 @@ class QuestionPlugin:
             self._rows.close()
             if self._rows.failure is not None:  # the file can't say so
                 say(f"pytest-cideldill: not all was recorded: {self._rows.failure}")
+            if self._is_fork:  # nobody else sees that it lingers: its threads may never end
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(_LINGER_S)
 
 
 def first_line(report: pytest.TestReport) -> str:
@@ -413,7 +437,7 @@ class _Recording:
 
 def _experiment(request: TraceRequest, rows: RowFile, host: Host) -> Experiment | None:
     """What changes the tests; half of our modules are imported for it."""
-    if not (request.changes or request.evaluate):
+    if not (request.changes or request.evaluate) or request.forks:
         return None
     from pytest_cideldill.hooks.experiment import Experiment
 

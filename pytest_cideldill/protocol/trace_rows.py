@@ -68,6 +68,7 @@ it was seen |
 | `unmatched` | names | no call of the asked function; dotted paths of functions that were called |
 | `warning` | text | a failure of ours, or what was left out of the run's options |
 | `refused` | code, text | the question has no answer: an error code and a sentence |
+| `unforked` | fork, text | why a fork was not made, by its number in the request; -1: none was |
 | `end` | | the process has left pytest; without this row it was ended, or died |
 
 Values are texts, rendered without running code of the program, and without secrets.
@@ -112,6 +113,8 @@ class TraceRequest:
         changes: What is changed by force, as `ForcedChange` in plain form.
         evaluate: Expressions, evaluated where a test fails, or at the end of its function.
         watch: The fields of a `WatchRequest`, if something is to be watched.
+        forks: No tests are run here, but in a fork for each of these, as `Fork` in plain form.
+        beside: Most forks at a time.
     """
 
     file: str
@@ -137,6 +140,24 @@ class TraceRequest:
     changes: list[dict[str, Any]] = field(default_factory=list)
     evaluate: list[str] = field(default_factory=list)
     watch: dict[str, Any] | None = None
+    forks: list[dict[str, Any]] = field(default_factory=list)
+    beside: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """One experiment, made in a fork of a process that has collected.
+
+    Attributes:
+        file: As of `TraceRequest`, for the rows of the fork.
+        changes: As of `TraceRequest`.
+        places: The code that they change, as `[file, first, last]`: if any of it ran while tests
+            were collected, the changes come too late.
+    """
+
+    file: str
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    places: list[list[Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

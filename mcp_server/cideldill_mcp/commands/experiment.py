@@ -79,6 +79,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show EXPR at the failure, or at the end of the test",
     )
     add("--suggest", action="store_true", help="add experiments that may flip the failing test")
+    add("--fresh", action="store_true", help="start a process for each, even where a fork would do")
 
 
 def _question(chosen: argparse.Namespace) -> Ask:
@@ -91,6 +92,7 @@ def _question(chosen: argparse.Namespace) -> Ask:
         chosen.repeat,
         chosen.evaluate,
         chosen.suggest,
+        chosen.fresh,
     )
     asked.check()
     return lambda asker, bounds: experiment(asker, asked, bounds)

@@ -14,6 +14,7 @@ from cideldill_mcp.questions.experiment_specs import (
     Experiment,
     Prepared,
 )
+from cideldill_mcp.questions.forks import Part, forked, suitable
 from cideldill_mcp.questions.registry import PLAIN, Question
 from cideldill_mcp.questions.trials import Trial, first_failing, summary
 from pytest_cideldill.errors import Refusal
@@ -35,6 +36,7 @@ class Experiments:
         repeat: How often each of them, and the baseline, is run.
         evaluate: Expressions, at the failure or at the end of the test's function.
         suggest: Whether experiments of the answer's own are added.
+        fresh: Whether each runs in a process of its own, even where a fork would do.
     """
 
     nodeids: list[str]
@@ -42,6 +44,7 @@ class Experiments:
     repeat: int = 1
     evaluate: list[str] = field(default_factory=list)
     suggest: bool = False
+    fresh: bool = False
 
     def check(self) -> None:
         """Check what can be checked without the sources.
@@ -78,10 +81,7 @@ async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[s
     with questions.begin(NAME, nodeids[0], bounds.timeout_s, asker.progress) as question:
         prepared = await asyncio.to_thread(_prepared, asker, asked.experiments)
         base = TraceRequest("", nodeids, evaluate=asked.evaluate, tree=asked.suggest)
-        tasks = [
-            asyncio.ensure_future(_tried(question, base, each, asked.repeat))
-            for each in _all_started_alike([Prepared(Experiment(BASELINE), PLAIN), *prepared])
-        ]
+        tasks = _all_tried(question, base, prepared, asked)
         try:
             from cideldill_mcp.questions.experiment_table import table
 
@@ -134,6 +134,47 @@ def _notes(question: Question) -> list[str]:
 
 
 # --- processes ----------------------------------------------------------------------------------
+
+
+def _all_tried(
+    question: Question, base: TraceRequest, prepared: Sequence[Prepared], asked: Experiments
+) -> list[asyncio.Task[Trial]]:
+    """The baseline, then all experiments: in forks where that comes to the same."""
+    first, *prepared = _all_started_alike([Prepared(Experiment(BASELINE), PLAIN), *prepared])
+    baseline = asyncio.create_task(_tried(question, base, first, asked.repeat))
+    # Forks have one start, and with it its random numbers: several are not several runs.
+    is_warm = not asked.fresh and asked.repeat == 1 and first.variation == PLAIN
+    numbers = suitable(question, prepared) if is_warm else []
+    warm = None
+    if numbers:
+        warm = asyncio.create_task(forked(question, base, prepared, numbers, baseline))
+    tasks = [baseline]
+    for number, each in enumerate(prepared):
+        parts = warm if number in numbers else None
+        tasks.append(
+            asyncio.create_task(_tried_warm(question, base, each, number, parts))
+            if parts is not None
+            else asyncio.create_task(_tried(question, base, each, asked.repeat))
+        )
+    return tasks
+
+
+async def _tried_warm(
+    question: Question,
+    base: TraceRequest,
+    prepared: Prepared,
+    number: int,
+    parts: asyncio.Task[dict[int, Part]],
+) -> Trial:
+    """What a fork left of an experiment; if that is nothing, a process is started for it."""
+    part = (await asyncio.shield(parts)).get(number)
+    if part is None:
+        return await _tried(question, base, prepared, 1)
+    run, recorded = part
+    trial = Trial(prepared.experiment, [run], [recorded])
+    if recorded.refusal is not None:
+        trial.problem = recorded.refusal[1]
+    return trial
 
 
 async def _tried(question: Question, base: TraceRequest, prepared: Prepared, repeat: int) -> Trial:

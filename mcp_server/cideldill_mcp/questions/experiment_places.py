@@ -11,8 +11,9 @@ from functools import partial
 
 from cideldill_mcp.questions.asker import Asker, source_files
 from cideldill_mcp.questions.experiment_specs import Experiment, Prepared
+from cideldill_mcp.questions.forks import code_of
 from cideldill_mcp.questions.patches import PatchedFile, patched_files
-from cideldill_mcp.questions.registry import Variation
+from cideldill_mcp.questions.registry import PLAIN, Variation
 from cideldill_mcp.questions.source import find
 from cideldill_mcp.questions.spelling import file_from_root, function_from_root
 from pytest_cideldill.errors import ErrorCode, Refusal
@@ -61,10 +62,9 @@ class Places:
             for each in made
         ]
         order = [self._asker.questions.nodeid(each) for each in asked.order]
-        return Prepared(
-            replace(asked, changes=changes, order=order),
-            Variation(asked.env, asked.args, made or None),
-        )
+        variation = Variation(asked.env, asked.args, made or None)
+        code = None if order or variation != PLAIN else code_of(changes, self._files, self._root)
+        return Prepared(replace(asked, changes=changes, order=order), variation, code)
 
     def _placed(self, change: ForcedChange, texts: Mapping[str, str]) -> ForcedChange:
         if change.kind == "set_local":

@@ -63,10 +63,16 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An experiment with its places found, and how its processes differ from others."""
+    """An experiment with its places found, and how its processes differ from others.
+
+    Attributes:
+        code: The functions that its changes are in, as `Fork.places`; None: it needs a process that
+            has it from the start.
+    """
 
     experiment: Experiment
     variation: Variation
+    code: list[list[Any]] | None = None
 
 
 def experiments_of(plain: Sequence[Any]) -> list[Experiment]:

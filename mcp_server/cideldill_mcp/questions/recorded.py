@@ -253,6 +253,7 @@ class Recorded:
         unapplied: Why forced changes could not be made: their numbers, and sentences.
         unreached: Facts about the places of forced changes, by number.
         patched: Patched files that were imported; None: there is no such row.
+        unforked: Why forks were not made, by their numbers; -1: none can be trusted.
     """
 
     python: str = ""
@@ -273,6 +274,7 @@ class Recorded:
     unapplied: list[tuple[int, str]] = field(default_factory=list)
     unreached: dict[int, dict[str, Any]] = field(default_factory=dict)
     patched: list[str] | None = None
+    unforked: dict[int, str] = field(default_factory=dict)
 
 
 def read_recorded(path: str | os.PathLike[str]) -> Recorded:
@@ -367,6 +369,7 @@ class _Reader:
             "missing": self._add_missing,
             "uncollected": self._add_uncollected,
             "unmatched": self._add_unmatched,
+            "unforked": self.recorded.unforked.__setitem__,
             "warning": self._add_warning,
             "process": self._add_process,
             "applied": self._add_applied,

@@ -124,6 +124,7 @@ class Question:
         nodeid: The test that it is about; None: it runs none.
         timeout_s: Bounds the whole question.
         cut: Why it was ended before it was done.
+        files: Those that are removed with it, beside what its processes have.
     """
 
     def __init__(
@@ -144,6 +145,7 @@ class Question:
         self.progress: Progress = no_progress
         self.processes: list[SideProcess] = []
         self._folder: str | None = None
+        self.files: list[str] = []
 
     @property
     def seconds(self) -> float:
@@ -201,6 +203,22 @@ class Question:
         return SideRun(
             process.file, process.cut, child.returncode, child.out.text(), child.err.text()
         )
+
+    def new_file(self) -> str:
+        """A private file for rows of a fork.
+
+        Raises:
+            OSError: It can't be made.
+        """
+        path = os.path.join(self._home.directory, f"{self.id}.fork{len(self.files) + 1}.rows")
+        os.close(os.open(path, _NEW, 0o600))
+        self.files.append(path)
+        return path
+
+    @property
+    def uses_workers(self) -> bool:
+        """Whether its processes may use workers of xdist."""
+        return self._home.workers
 
     @property
     def redactor(self) -> Redactor:
@@ -286,9 +304,9 @@ class Question:
 
     def forget(self) -> None:
         """Remove its files; it is over."""
-        for process in self.processes:
+        for path in (*(each.file for each in self.processes), *self.files):
             with suppress(OSError):
-                os.unlink(process.file)
+                os.unlink(path)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -84,6 +84,7 @@ async def ask_experiment(request: Request) -> Reply:
         request["repeat"],
         request["evaluate"] or [],
         request["suggest"],
+        request["fresh"],
     )
     asker = asker_of(request.questions, request.runs, request.progress)
     return _reply(request, await experiment(asker, asked, _bounds(request)), _TABLE_ROOM)
@@ -241,6 +242,7 @@ TOOLS = (
             Param("repeat", "integer", "Runs of each", default=1, minimum=1, maximum=100),
             Param("evaluate", "array", "At the failure or the test's end", items="string"),
             Param("suggest", "boolean", "Add likely return values", default=False),
+            Param("fresh", "boolean", "Fork no process that has imported", default=False),
             *_BOUNDS,
         ),
     ),
