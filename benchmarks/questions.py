@@ -2,7 +2,8 @@
 
 Per line and per call in processor time of the thread that runs them, beside the same test in a
 plain run; then the wall time of `cideldill trace` beside pytest's with the same test. With
-`--suites` only the processor time of two real suites, run for `test_suspects` and plainly.
+`--suites` only the processor time of two real suites, run for `test_suspects` and plainly; with
+`--experiments` only the wall time of many experiments, in forks and in fresh processes.
 """
 
 from __future__ import annotations
@@ -103,6 +104,39 @@ def test_long():
     note(1)
 """
 
+HEAVY = """
+from time import thread_time
+
+end = thread_time() + 3
+while thread_time() < end:
+    sum(range(10_000))
+"""
+"""A module whose import takes 3 s of processor time."""
+
+HEAVY_TESTS = """
+import heavy
+
+def price(number):
+    return number * 2
+
+def test_a():
+    assert price(1) == 3
+
+def test_b():
+    assert price(2) == 4
+
+def test_c():
+    assert price(3) == 6
+
+def test_d():
+    assert price(0) == 0
+
+def test_e():
+    assert price(4) == 8
+"""
+
+EXPERIMENTS = 20
+
 REQUESTS: dict[str, tuple[str, dict[str, object], str]] = {
     "a call in the tree": ("test_calls", {"tree": True}, "µs a call"),
     "a line of the chosen call": (
@@ -142,6 +176,9 @@ def main() -> None:
     """Print the figures."""
     if "--suites" in sys.argv:
         _suites()
+        return
+    if "--experiments" in sys.argv:
+        _experiments()
         return
     print(f"Python {platform.python_version()}, {SAMPLES} samples each, in turns")
     with tempfile.TemporaryDirectory() as folder:
@@ -228,8 +265,33 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _run(command: list[str]) -> None:
-    subprocess.run(command, cwd=SHOP, check=False, capture_output=True)
+def _experiments() -> None:
+    """Experiments of forced changes on a project with long imports, in forks and without."""
+    script = shutil.which("cideldill", path=str(Path(sys.executable).parent))
+    if script is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder)
+        plugins = "-p no:rerunfailures -p no:hypothesispytest"
+        (project / "pytest.ini").write_text(f"[pytest]\naddopts = {plugins}\n")
+        (project / "heavy.py").write_text(HEAVY, encoding="utf-8")
+        (project / "test_heavy.py").write_text(HEAVY_TESTS, encoding="utf-8")
+        changes = [
+            {"return": {"function": "test_heavy.price", "value": each}}
+            for each in range(EXPERIMENTS)
+        ]
+        (project / "spec.json").write_text(json.dumps(changes))
+        command = [script, "try", "test_heavy.py", "--spec", "spec.json", "--timeout", "600"]
+        fresh = _wall(lambda: _run([*command, "--fresh"], project))
+        forked = _wall(lambda: _run(command, project))
+    print(
+        f"{EXPERIMENTS} experiments after 3 s of imports: {fresh:.1f} s in fresh processes, "
+        f"{forked:.1f} s in forks; × {fresh / forked:.1f}"
+    )
+
+
+def _run(command: list[str], folder: Path = SHOP) -> None:
+    subprocess.run(command, cwd=folder, check=False, capture_output=True)
 
 
 def _wall(work: Callable[[], object]) -> float:

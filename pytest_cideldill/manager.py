@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from _thread import allocate_lock
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import CodeType, FrameType
 from typing import Any
@@ -66,6 +66,7 @@ class BreakpointManager:
         self._passive = passive
         self._lock = allocate_lock()
         self._is_stale, self._modules, self._from_start = False, 0, True
+        self._is_held = False
         self._bound: dict[str, protocol.Bound] = {}  # breakpoint id → what was sent last of it
         self.relay: Callable[[str], object] = _ignore  # set by xdist's controller
         project, stops = context.project, Stops(context, pauses)
@@ -216,6 +217,15 @@ class BreakpointManager:
 
     # --- binding, on any thread -------------------------------------------------------------
 
+    def apply_all(self, commands: Iterable[protocol.Command]) -> None:
+        """Carry out commands, and look for functions once, in `begin`: it takes its time where much
+        is loaded.
+        """
+        self._is_held = True
+        for each in commands:
+            self.apply(each)
+        self._is_held = False
+
     def begin(self) -> None:
         """All that was wanted before the tests is there."""
         self.bind()  # opens the source when calls are recorded
@@ -230,7 +240,7 @@ class BreakpointManager:
             wait: Whether to wait for another thread that binds. Callbacks don't: their thread may
                 be that one, in a finalizer; it looks again when it is done.
         """
-        if self._passive or self.pauses.are_over:
+        if self._passive or self._is_held or self.pauses.are_over:
             return
         self._is_stale = True
         while self._is_stale and self._lock.acquire(wait):

@@ -54,8 +54,7 @@ class ExperimentProcess:
 
     def begin(self) -> None:
         """Have the places watched, before anything of the program is loaded."""
-        for command in self._changes.commands:
-            self.manager.apply(command)
+        self.manager.apply_all(self._changes.commands)
         self.manager.begin()
 
     def begin_test(self) -> None:

@@ -46,6 +46,8 @@ class Forks:
         self.host = host
         self._request, self._rows, self._change = request, rows, change
         self._forks = [Fork(**each) for each in request.forks]
+        import pytest_cideldill.hooks.experiment  # noqa: F401 - once for all forks
+
         self._loading = Loading()
         self._running: set[int] = set()
         self._is_stopped = False
@@ -72,6 +74,9 @@ class Forks:
         self._rows.flush()
         with open(self._request.file, "rb") as stream:
             head = stream.read()
+        for item in session.items[:1]:  # what this process does now
+            self._rows.add(["test", self.host.lens.nodeids.shown(item.nodeid)])
+            self._rows.flush()
         handlers = {each: signal.signal(each, self._stop) for each in _SIGNALS}
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:

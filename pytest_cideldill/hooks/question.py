@@ -176,7 +176,6 @@ class QuestionPlugin:
         self.experiment = _experiment(request, self._rows, self.host)
         if self.experiment is not None:
             config.pluginmanager.register(self.experiment, "cideldill-experiment")
-            self.experiment.pytest_collection_finish()
 
     # --- the run ----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from cideldill_mcp.questions.asker import Asker, source_files
 from cideldill_mcp.questions.experiment_specs import Experiment, Prepared
 from cideldill_mcp.questions.forks import code_of
 from cideldill_mcp.questions.patches import PatchedFile, patched_files
-from cideldill_mcp.questions.registry import PLAIN, Variation
+from cideldill_mcp.questions.registry import Variation
 from cideldill_mcp.questions.source import find
 from cideldill_mcp.questions.spelling import file_from_root, function_from_root
 from pytest_cideldill.errors import ErrorCode, Refusal
@@ -63,7 +63,8 @@ class Places:
         ]
         order = [self._asker.questions.nodeid(each) for each in asked.order]
         variation = Variation(asked.env, asked.args, made or None)
-        code = None if order or variation != PLAIN else code_of(changes, self._files, self._root)
+        is_other = bool(order or asked.env or asked.args or texts)
+        code = None if is_other else code_of(changes, self._files, self._root)
         return Prepared(replace(asked, changes=changes, order=order), variation, code)
 
     def _placed(self, change: ForcedChange, texts: Mapping[str, str]) -> ForcedChange:
