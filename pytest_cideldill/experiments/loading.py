@@ -11,6 +11,7 @@ import os
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import CodeType, FrameType
@@ -18,7 +19,6 @@ from typing import Any, Final
 
 _ACTS: Final = frozenset(
     {
-        *("_thread.start_new_thread", "_thread.start_joinable_thread"),
         *("mmap.__new__", "os.chmod", "os.chown", "os.exec", "os.fork", "os.forkpty", "os.kill"),
         *("os.killpg", "os.link", "os.mkdir", "os.posix_spawn", "os.remove", "os.rename"),
         *("os.rmdir", "os.setxattr", "os.symlink", "os.system", "os.truncate", "os.utime"),
@@ -86,17 +86,19 @@ class Loading:
     def _watch_code(self) -> Any:
         if sys.version_info >= (3, 12):
             return self._monitor()
-        if sys.getprofile() is not None:
+        if (sys.getprofile() or threading.getprofile()) is not None:
             self._act = "a profiler is on"
             return lambda: None
         note = self._profile
         sys.setprofile(note)
+        threading.setprofile(note)
 
         def stop() -> None:
-            if sys.getprofile() is not note:
+            if sys.getprofile() is not note or threading.getprofile() is not note:
                 self._act = self._act or "a profiler is on"
             else:
                 sys.setprofile(None)
+                threading.setprofile(None)
 
         return stop
 
