@@ -81,7 +81,7 @@ async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[s
     with questions.begin(NAME, nodeids[0], bounds.timeout_s, asker.progress) as question:
         prepared = await asyncio.to_thread(_prepared, asker, asked.experiments)
         base = TraceRequest("", nodeids, evaluate=asked.evaluate, tree=asked.suggest)
-        tasks = _all_tried(question, base, prepared, asked)
+        tasks, others = _all_tried(question, base, prepared, asked)
         try:
             from cideldill_mcp.questions.experiment_table import table
 
@@ -91,9 +91,9 @@ async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[s
                 raise refusal
             trials = [await each for each in tasks[1:]]
         finally:
-            for task in tasks:
+            for task in (*tasks, *others):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, *others, return_exceptions=True)
         if asked.suggest:
             trials += await _suggested(question, base, baseline, asked.repeat)
         first = first_failing(baseline) or next(iter(baseline.nodeids))
@@ -138,8 +138,11 @@ def _notes(question: Question) -> list[str]:
 
 def _all_tried(
     question: Question, base: TraceRequest, prepared: Sequence[Prepared], asked: Experiments
-) -> list[asyncio.Task[Trial]]:
-    """The baseline, then all experiments: in forks where that comes to the same."""
+) -> tuple[list[asyncio.Task[Trial]], list[asyncio.Task[Any]]]:
+    """The baseline, then all experiments, and tasks that they wait for.
+
+    They are made in forks where that comes to the same.
+    """
     first, *prepared = _all_started_alike([Prepared(Experiment(BASELINE), PLAIN), *prepared])
     baseline = asyncio.create_task(_tried(question, base, first, asked.repeat))
     # Forks have one start, and with it its random numbers: several are not several runs.
@@ -156,7 +159,7 @@ def _all_tried(
             if parts is not None
             else asyncio.create_task(_tried(question, base, each, asked.repeat))
         )
-    return tasks
+    return tasks, [] if warm is None else [warm]
 
 
 async def _tried_warm(
