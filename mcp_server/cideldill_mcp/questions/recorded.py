@@ -252,7 +252,7 @@ class Recorded:
         has_ended: Whether the process left pytest by itself.
         unapplied: Why forced changes could not be made: their numbers, and sentences.
         unreached: Facts about the places of forced changes, by number.
-        patched: Patched files that were imported; None: there is no such row.
+        patched: Patched files that were imported; None: no such row.
         unforked: Why forks were not made, by their numbers; -1: none can be trusted.
     """
 
@@ -587,9 +587,8 @@ class _Reader:
             self._lines.append(Line(0))
         line = self._lines[-1]
         if line.events is None:
-            line.events = [event]
-        else:
-            line.events.append(event)
+            line.events = []
+        line.events.append(event)
 
 
 def descendants(call: Call) -> Iterator[Call]:

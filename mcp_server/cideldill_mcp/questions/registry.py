@@ -211,7 +211,7 @@ class Question:
             OSError: It can't be made.
         """
         path = os.path.join(self._home.directory, f"{self.id}.fork{len(self.files) + 1}.rows")
-        os.close(os.open(path, _NEW, 0o600))
+        _make_private(path)
         self.files.append(path)
         return path
 
@@ -270,7 +270,7 @@ class Question:
         name = f"{self.id}.{self._count}"
         file = os.path.join(self._home.directory, f"{name}.rows")
         try:
-            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            _make_private(file)
             variables = self._variables(request, variation, file)
             if variation.patches is not None:
                 recipe, more = self._patched(recipe, variation.patches)
@@ -327,6 +327,10 @@ class Question:
         )
         ours = {VARIABLE: json.dumps(asdict(whole)), **({} if seed is None else {HASH_SEED: seed})}
         return {**variation.variables, **ours}
+
+
+def _make_private(path: str) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 class Questions:
