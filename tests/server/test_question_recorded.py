@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cideldill_mcp.questions.recorded import read_recorded
+from cideldill_mcp.questions.row_reader import read_recorded
 from tests.server.recordings import NODEID, Rows, recorded_run
 
 SHOP = """

@@ -182,7 +182,7 @@ async def _tried_warm(
 
 async def _tried(question: Question, base: TraceRequest, prepared: Prepared, repeat: int) -> Trial:
     """All processes of one experiment."""
-    from cideldill_mcp.questions.recorded import read_recorded
+    from cideldill_mcp.questions.row_reader import read_recorded
 
     asked, trial = prepared.experiment, Trial(prepared.experiment)
     request = replace(

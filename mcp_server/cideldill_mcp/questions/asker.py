@@ -144,7 +144,8 @@ async def ran(
     running = asyncio.ensure_future(question.run(request))
     try:
         await asyncio.sleep(0)  # the process is started, unless others have all places
-        from cideldill_mcp.questions.recorded import Recorded, read_recorded
+        from cideldill_mcp.questions.recorded import Recorded
+        from cideldill_mcp.questions.row_reader import read_recorded
 
         for module in texts:
             import_module(f"cideldill_mcp.questions.{module}")

@@ -145,7 +145,7 @@ def _trusted(
     numbers: Sequence[int],
     baseline: Trial,
 ) -> dict[int, Part]:
-    from cideldill_mcp.questions.recorded import read_recorded
+    from cideldill_mcp.questions.row_reader import read_recorded
 
     if not run.file or not baseline.recorded or -1 in read_recorded(run.file).unforked:
         return {}
