@@ -88,7 +88,7 @@ class Assertions:
         """
         if not isinstance(excinfo.value, AssertionError) or not places:
             return None
-        method = next((each for each in _frames(excinfo) if _is_method(each)), None)
+        method = method_of_unittest(excinfo)
         if method is not None:
             return self._of_unittest(method, printed)
         frame, line = places[0]
@@ -107,9 +107,7 @@ class Assertions:
 
     def _of_unittest(self, frame: FrameType, printed: str) -> dict[str, Any]:
         """The arguments of a method `assert…`, the first two of which are compared."""
-        code, values = frame.f_code, read_locals(frame)
-        names = [name for name in code.co_varnames[1 : code.co_argcount] if name != "msg"][:2]
-        held = [values[name] for name in names if name in values]
+        code, held = frame.f_code, given_to_method(frame)
         name = code.co_name.removeprefix("assert")
         op = _OF_UNITTEST.get(name, code.co_name)
         is_pair = op in ("==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in")
@@ -135,8 +133,17 @@ def rewriting(config: pytest.Config) -> Rewrite:
     return rewrite
 
 
-def _frames(excinfo: pytest.ExceptionInfo[BaseException]) -> list[FrameType]:
-    return [frame for frame, _ in raw_places(excinfo.tb)]
+def method_of_unittest(excinfo: pytest.ExceptionInfo[BaseException]) -> FrameType | None:
+    """The frame of the method `assert…` of `unittest` that failed, if one did."""
+    frames = (frame for frame, _ in raw_places(excinfo.tb))
+    return next((each for each in frames if _is_method(each)), None)
+
+
+def given_to_method(frame: FrameType) -> list[object]:
+    """The first two arguments of such a method, without its message."""
+    code, values = frame.f_code, read_locals(frame)
+    names = [name for name in code.co_varnames[1 : code.co_argcount] if name != "msg"][:2]
+    return [values[name] for name in names if name in values]
 
 
 def _is_method(frame: FrameType) -> bool:

@@ -109,6 +109,12 @@ def ask(config: pytest.Config, text: str, variable: str) -> None:
         config.pluginmanager.register(plugin, f"cideldill-{name}")
     if question.experiment is not None:
         config.pluginmanager.register(question.experiment, "cideldill-experiment")
+    if request.failure:
+        from pytest_cideldill.hooks.failure_rows import FailureRows
+
+        failures = FailureRows(question.lens, question.host, rows)
+        config.pluginmanager.register(failures.assertions, "cideldill-assertions")
+        config.pluginmanager.register(failures, "cideldill-failures")
     if request.forks:
         from pytest_cideldill.hooks.forks import Forks
 

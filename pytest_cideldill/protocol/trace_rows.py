@@ -38,6 +38,10 @@ it is gone |
 | `starts` | codes | functions that started in a phase and in none before it, in order; at its \
 end. What shared fixtures have run counts for each test that uses them |
 | `frames` | codes | functions in the traceback of the failure of a phase, the innermost first |
+| `failed` | phase, facts | what failed in a phase: `type`, `message`; `frames`, innermost first, \
+each `[file, line, function, whether it is the user's]`; `locals` of the user's innermost one as \
+`[name, text]`; of an assertion `op`, `left`, `right`, their expressions, and `insides`: `left` \
+and `right` → `[path, text]` of what is in them |
 | `test_files` | files | where tests are defined |
 | `lines` | code, pairs | how often lines of a function ran in a test: `[line, count]`, at its end |
 | `matches` | count | how many calls of the asked function there were in a test, at its end |
@@ -112,6 +116,7 @@ class TraceRequest:
         workers: Whether workers of xdist may be used.
         changes: What is changed by force, as `ForcedChange` in plain form.
         evaluate: Expressions, evaluated where a test fails, or at the end of its function.
+        failure: Whether it is wanted what failed, with both sides of a comparison.
         watch: The fields of a `WatchRequest`, if something is to be watched.
         forks: No tests are run here, but in a fork for each of these, as `Fork` in plain form.
         beside: Most forks at a time.
@@ -139,6 +144,7 @@ class TraceRequest:
     workers: bool = False
     changes: list[dict[str, Any]] = field(default_factory=list)
     evaluate: list[str] = field(default_factory=list)
+    failure: bool = False
     watch: dict[str, Any] | None = None
     forks: list[dict[str, Any]] = field(default_factory=list)
     beside: int = 1

@@ -167,6 +167,49 @@ class Phase:
     line: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame that an exception came through.
+
+    Attributes:
+        is_users: Whether its code is the user's.
+    """
+
+    file: str
+    line: int
+    function: str
+    is_users: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What failed in a phase.
+
+    Attributes:
+        phase: Its name.
+        type: Of the exception.
+        message: Its first line, or all of it.
+        frames: The innermost first.
+        locals: Name and text, of the user's innermost frame; those of the failing line first.
+        op: Of the comparison that failed; empty: nothing was compared.
+        left: Its left side, as text.
+        right: Its right side.
+        expressions: The expressions of both sides, where they are no literals.
+        insides: `left` and `right` → path in it → text.
+    """
+
+    phase: str
+    type: str
+    message: str
+    frames: list[Frame]
+    locals: list[tuple[str, str]]
+    op: str = ""
+    left: str = ""
+    right: str = ""
+    expressions: tuple[str, str] = ("", "")
+    insides: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
 @dataclass(slots=True, eq=False)
 class RecordedTest:
     """What one test did.
@@ -178,6 +221,7 @@ class RecordedTest:
         applied: Number of a forced change → how often it was made, of how many calls or passes.
         values: Of expressions.
         watched: The rows of a watch, in order, with the phase in which each came.
+        failed: What failed first.
     """
 
     nodeid: str
@@ -189,6 +233,7 @@ class RecordedTest:
     applied: dict[int, tuple[int, int]] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     watched: list[tuple[str, Row]] = field(default_factory=list)
+    failed: Failed | None = None
 
     @property
     def failure(self) -> Phase | None:

@@ -20,7 +20,9 @@ from cideldill_mcp.questions.recorded import (
     Call,
     Code,
     Event,
+    Failed,
     Focus,
+    Frame,
     Line,
     Phase,
     Recorded,
@@ -125,6 +127,7 @@ class _Reader:
             "test": self._add_test,
             "starts": self._add_starts,
             "frames": self._add_frames,
+            "failed": self._add_failed,
             "test_files": self._add_test_files,
             "lines": self._add_lines,
             "matches": self._add_matches,
@@ -211,6 +214,21 @@ class _Reader:
     def _add_frames(self, codes: list[int]) -> None:
         failed = self._test.failure or self._phase_now()
         failed.frames = failed.frames or [self.recorded.codes[number] for number in codes]
+
+    def _add_failed(self, phase: str, facts: dict[str, Any]) -> None:
+        if self._test.failed is None:
+            self._test.failed = Failed(
+                phase,
+                facts["type"],
+                facts["message"],
+                [Frame(*each) for each in facts["frames"]],
+                [(name, text) for name, text in facts["locals"]],
+                facts.get("op") or "",
+                facts.get("left") or "",
+                facts.get("right") or "",
+                (facts.get("leftExpression") or "", facts.get("rightExpression") or ""),
+                {side: dict(leaves) for side, leaves in facts.get("insides", {}).items()},
+            )
 
     def _add_test_files(self, files: list[str]) -> None:
         self.recorded.test_files = files
