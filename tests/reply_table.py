@@ -503,6 +503,13 @@ TABLE: dict[str, Shape] = {
         ],
         "cause?": str,
     },
+    "test_why": ANSWER
+    | {
+        "nodeid": str,
+        "outcome": str,
+        "parts": [str],
+        "suspects": [PLACE | {"function": str, "reason": str}],
+    },
     "test_suspects": ANSWER
     | {
         "functions": [

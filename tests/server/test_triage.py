@@ -109,6 +109,7 @@ async def test_a_failure_is_reported_with_what_was_compared_and_given() -> None:
     ):
         assert lines[lines.index(f"{title}:") + 1] == f"- {line}"
     assert calls_of(text) == [
+        ("test_why", {"nodeid": TEST}),
         ("test_trace", {"nodeid": TEST}),
         ("exception_get_context", {"nodeid": TEST}),
         ("breakpoint_add", {"function_name": "total"}),
@@ -155,7 +156,7 @@ async def test_a_pause_is_reported_with_its_id_in_the_calls() -> None:
         where = "shop.py:3 in total: x"
         assert f"- Paused now: r1.main.1 (breakpoint, post_mortem) at {where}" in lines
         assert lines[lines.index("Locals:") + 1] == "- now = 1"
-        assert calls_of(text)[1] == (
+        assert calls_of(text)[2] == (
             "breakpoint_repl_eval",
             {"pause_id": "r1.main.1", "expression": "len(cart.total())"},
         )
@@ -171,7 +172,7 @@ async def test_a_pause_before_the_failure_can_be_let_go_on() -> None:
         text = await triage(client)
     assert "- Outcome: running in r1, which is paused" in text.splitlines()
     at = {"pause_id": "r1.main.1"}
-    assert calls_of(text)[1:3] == [
+    assert calls_of(text)[2:4] == [
         ("breakpoint_repl_eval", at | {"expression": "locals()"}),
         ("breakpoint_continue", at | {"wait": True}),
     ]
@@ -220,7 +221,7 @@ def test_the_next_run_is_to_stop_where_it_matters(
         async with connected() as (front, client):
             await ran(front, report_of(autopsy=autopsy))
             calls = calls_of(await triage(client))
-            assert calls[2] == first
+            assert calls[3] == first
             follows = "breakpoint_continue" if first[0] == "breakpoint_add" else "debug_step"
             assert calls[4][0] == follows
 
@@ -287,7 +288,8 @@ async def test_a_test_in_which_its_process_crashed_is_reported() -> None:
         run.end = {"kind": "crashed", "message": "ended by SIGSEGV", "lastTest": TEST}
         text = await triage(client, nodeid=TEST)
     assert "- Outcome: crashed in r1: ended by SIGSEGV" in text.splitlines()
-    assert calls_of(text)[:2] == [
+    assert calls_of(text)[:3] == [
+        ("test_why", {"nodeid": TEST}),
         ("test_trace", {"nodeid": TEST}),
         ("test_run", {"nodeids": [TEST], "replace": True}),
     ]

@@ -11,11 +11,21 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from cideldill_mcp.commands import diff, experiment, source, suspects, trace, tried, watch
+from cideldill_mcp.commands import (
+    diff,
+    experiment,
+    source,
+    suspects,
+    trace,
+    tried,
+    watch,
+    why,
+)
 from cideldill_mcp.commands.question import QuestionCommand
 from pytest_cideldill import cli
 
 QUESTIONS: tuple[QuestionCommand, ...] = (
+    why.COMMAND,
     trace.COMMAND,
     watch.COMMAND,
     diff.COMMAND,

@@ -12,15 +12,15 @@ from collections.abc import Container, Iterator
 _LINES: tuple[tuple[str, ...], ...] = (
     ("Debugs pytest tests, each `test_run` in a fresh process. A failing test in five steps:",),
     (
-        "1. Ask before you read files: `test_trace` shows the calls of a test with arguments and "
-        "results; with function, each line of one call. `test_watch`: who set a value. "
-        "`test_source`: one function. A paused run stays so.",
+        "1. Ask before you read files: `test_why` says why a test fails. `test_trace`: its calls, "
+        "or each line of one. `test_watch`: who set a value. `test_diff`: where it parts from a "
+        "test that passes. `test_experiment`: what if? A paused run stays so.",
         "1. Run: `test_run` with nodeids, keyword or last_failed. Its reply has the first failure, "
         "paused, with the autopsy: exception, frames, locals, what was compared, parameters that "
         "pass, fixtures, output. Read it before you call more.",
     ),
     (
-        "2. Look at what `test_trace` leaves open: `test_run` with nodeids, keyword or last_failed "
+        "2. Look at what `test_why` leaves open: `test_run` with nodeids, keyword or last_failed "
         "pauses at the first failure, fixtures alive, with the autopsy: exception, locals, "
         "operands, output. `breakpoint_repl_eval` with the pause_id runs Python in that frame.",
         "2. Look: `breakpoint_repl_eval` with the pause_id runs Python in the frame that failed.",

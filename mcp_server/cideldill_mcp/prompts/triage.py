@@ -173,6 +173,7 @@ def _calls(case: Case, offered: Container[str]) -> Iterator[Call]:
     """The calls to make: ask, look, stop earlier, prove, confirm."""
     nodeid = case.test.nodeid
     if len(nodeid) <= MAX_NAME:
+        yield "test_why", {"nodeid": nodeid}, "where it comes from, and the likeliest functions"
         why = "what it called, arguments and results; with function, each line of one call"
         yield "test_trace", {"nodeid": nodeid}, why
     yield from _look(case)

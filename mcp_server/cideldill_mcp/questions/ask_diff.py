@@ -451,3 +451,21 @@ def _passes(seen: Seen, times: int) -> Refusal:
         "with as against",
         nodeid=nodeid,
     )
+
+
+async def against_neighbour(asker: Asker, question: Question, seen: Seen) -> Compared:
+    """Compare a failing test that has run already with the nearest one that passes.
+
+    Args:
+        asker: Who asks.
+        question: Runs the others.
+        seen: The failing test, with its calls and their states.
+
+    Raises:
+        Refusal: As `diff`.
+    """
+    nodeid = seen.test.nodeid
+    made = _Asking(asker, Diff(nodeid), question, as_it_is)
+    made.left = Running(seen, nodeid)
+    again, right = await asyncio.gather(made._run(nodeid), made._passing())
+    return await made._compared(right, again, relation(nodeid, right.nodeid))

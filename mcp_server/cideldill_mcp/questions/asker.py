@@ -132,7 +132,10 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
 
 
 async def ran(
-    question: Question, request: TraceRequest, texts: Sequence[str] = ()
+    question: Question,
+    request: TraceRequest,
+    texts: Sequence[str] = (),
+    within_s: float | None = None,
 ) -> tuple[SideRun, Recorded]:
     """Run tests in a process; its end, and what it has seen of all of them.
 
@@ -140,8 +143,9 @@ async def ran(
         question: As for `see`.
         request: The same.
         texts: The same.
+        within_s: As for `Question.run`.
     """
-    running = asyncio.ensure_future(question.run(request))
+    running = asyncio.ensure_future(question.run(request, within_s=within_s))
     try:
         await asyncio.sleep(0)  # the process is started, unless others have all places
         from cideldill_mcp.questions.recorded import Recorded

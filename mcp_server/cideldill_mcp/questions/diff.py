@@ -80,6 +80,11 @@ def diff_answer(compared: Compared, max_chars: int) -> Answer:
     return Answer(text, _fields(compared), bool(left_out), _next(compared))
 
 
+def what_differs(compared: Compared) -> list[str]:
+    """The lines about the first difference."""
+    return [item.text for item in _first(compared)]
+
+
 def _heads(compared: Compared) -> list[Item]:
     left, right = compared.left, compared.right
     how = f"  ({compared.how})" if compared.how else ""

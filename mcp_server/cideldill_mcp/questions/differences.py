@@ -217,22 +217,7 @@ class Comparer:
                 path, *(texts if texts and texts[0] != texts[1] else (UNKNOWN, UNKNOWN))
             )
             return
-        is_cut = _CUT in (next(reversed(ours.values())), next(reversed(theirs.values())))
-        gone: list[str] = []
-        for each in {**ours, **theirs}:
-            text, other_text = ours.get(each, ABSENT), theirs.get(each, ABSENT)
-            if text == other_text or _CUT in (text, other_text):
-                continue
-            if _ITEM in text or _ITEM in other_text:
-                yield from _items(each, text, other_text)
-                continue
-            is_absent = ABSENT in (text, other_text)
-            if is_absent and (is_cut or any(each.startswith(part) for part in gone)):
-                continue
-            if is_absent or text.partition(" of ")[0] != other_text.partition(" of ")[0]:
-                # What is in a part that only one side has is no difference of its own.
-                gone += [f"{each}.", f"{each}[", f"{each}{{"]
-            yield Difference(each, text, other_text)
+        yield from states_between(ours, theirs)
 
     def _differ(self, text: str, other: str) -> bool:
         if text == other:
@@ -251,6 +236,26 @@ class Comparer:
             if not self.noise.has(function, each.path)
             and not (ignored is not None and ignored.fullmatch(each.path))
         ]
+
+
+def states_between(ours: dict[str, str], theirs: dict[str, str]) -> Iterator[Difference]:
+    """What differs between two values, by their leaves; in the order of the leaves."""
+    is_cut = _CUT in (next(reversed(ours.values()), ""), next(reversed(theirs.values()), ""))
+    gone: list[str] = []
+    for each in {**ours, **theirs}:
+        text, other_text = ours.get(each, ABSENT), theirs.get(each, ABSENT)
+        if text == other_text or _CUT in (text, other_text):
+            continue
+        if _ITEM in text or _ITEM in other_text:
+            yield from _items(each, text, other_text)
+            continue
+        is_absent = ABSENT in (text, other_text)
+        if is_absent and (is_cut or any(each.startswith(part) for part in gone)):
+            continue
+        if is_absent or text.partition(" of ")[0] != other_text.partition(" of ")[0]:
+            # What is in a part that only one side has is no difference of its own.
+            gone += [f"{each}.", f"{each}[", f"{each}{{"]
+        yield Difference(each, text, other_text)
 
 
 def _items(path: str, text: str, other: str) -> Iterator[Difference]:

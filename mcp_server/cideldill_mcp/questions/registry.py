@@ -173,12 +173,18 @@ class Question:
             "doing": self.doing,
         }
 
-    async def run(self, request: TraceRequest, variation: Variation = PLAIN) -> SideRun:
+    async def run(
+        self,
+        request: TraceRequest,
+        variation: Variation = PLAIN,
+        within_s: float | None = None,
+    ) -> SideRun:
         """Run tests in a process of its own, to its end or to that of the question's time.
 
         Args:
             request: Its `file` and what the processes share are filled in.
             variation: In what it differs from others.
+            within_s: Seconds that the process has, where that is less; the question goes on then.
 
         Raises:
             Refusal: `internal_error`: the interpreter can't be started.
@@ -193,12 +199,16 @@ class Question:
             if self.cut is not None:
                 self._slots.give(place)
                 return SideRun("", self.cut, None)
-            process = self._start(request, variation, lambda: self._slots.give(place))
+            until = self._until
+            if within_s is not None:
+                until = min(until, time.monotonic() + within_s)
+            process = self._start(request, variation, until, lambda: self._slots.give(place))
         except BaseException:
             self._slots.give(place)
             raise
         await self._until_done(process.gone)
-        self.cut = self.cut or process.cut
+        if until == self._until:
+            self.cut = self.cut or process.cut
         child = process.child
         return SideRun(
             process.file, process.cut, child.returncode, child.out.text(), child.err.text()
@@ -263,7 +273,11 @@ class Question:
             await self.progress(seconds, self.timeout_s, text)
 
     def _start(
-        self, request: TraceRequest, variation: Variation, on_gone: Callable[[], None]
+        self,
+        request: TraceRequest,
+        variation: Variation,
+        until: float,
+        on_gone: Callable[[], None],
     ) -> SideProcess:
         recipe = self._home.recipe()
         self._count += 1
@@ -284,7 +298,7 @@ class Question:
                 os.unlink(file)
             message = f"{recipe.command[0]} can't be started: {error}"
             raise Refusal(ErrorCode.INTERNAL_ERROR, message) from error
-        process = SideProcess(child, file, self._until, on_gone)
+        process = SideProcess(child, file, until, on_gone)
         self.processes.append(process)
         return process
 

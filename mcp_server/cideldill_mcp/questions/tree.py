@@ -87,6 +87,19 @@ def tree_answer(
     return Answer(text, fields, bool(left_out or deeper), _next(test, tree.heaviest(missing)))
 
 
+def path_text(test: RecordedTest, phase: Phase, wanted: Sequence[Call], max_chars: int) -> str:
+    """The calls of one phase within a size; `wanted` ones stay longest."""
+    with without_collector():
+        tree = _Tree(test, wanted)
+        items, _ = tree.items(None, [phase])
+
+    def closing(left_out: Sequence[Item]) -> str:
+        count = sum(each.weight for each in left_out)
+        return f"  … {counted(count, 'call')} more" if count else "  …"
+
+    return fit(items[1:], max_chars, closing, tree.mark, room=30)[0]
+
+
 def heading(test: RecordedTest) -> str:
     """The test, its outcome, and the failure with its place."""
     failure = test.failure
@@ -247,9 +260,14 @@ class _Skipped:
 
 
 class _Tree:
-    """Makes the lines of a test's calls."""
+    """Makes the lines of a test's calls.
 
-    def __init__(self, test: RecordedTest) -> None:
+    Args:
+        test: The test.
+        wanted: Calls that stay as long as those of a failure do.
+    """
+
+    def __init__(self, test: RecordedTest, wanted: Sequence[Call] = ()) -> None:
         self._test = test
         self._shapes = _Shapes(test.calls)
         paths = [
@@ -257,7 +275,7 @@ class _Tree:
             for phase in test.phases
             if phase.outcome == "failed"
         ]
-        self._failing = {call for path in paths for call in path}
+        self._failing = {call for path in paths for call in path} | set(wanted)
         self._between = {call for path in paths for call in path[ENDS_OF_PATH:-ENDS_OF_PATH]}
         self._chains: dict[Call, tuple[int, Call, Call]] = {}
         self._chained: set[Call] = set()
@@ -265,12 +283,19 @@ class _Tree:
         self._indent = "  "
         self._depth: int | None = None
 
-    def items(self, depth: int | None) -> tuple[list[Item], int]:
-        """All lines in order, and how many calls are deeper than `depth`."""
+    def items(
+        self, depth: int | None, phases: Sequence[Phase] | None = None
+    ) -> tuple[list[Item], int]:
+        """All lines in order, and how many calls are deeper than `depth`.
+
+        Args:
+            depth: Levels below a phase that are shown.
+            phases: Whose calls are shown; None: those of all phases.
+        """
         found: list[_Node] = []
         deeper = 0
         self._depth = depth
-        for phase in self._test.phases:
+        for phase in self._test.phases if phases is None else phases:
             if phase.roots or phase.outcome == "failed":
                 deeper += self._add_phase(phase, found, depth)
         deepest_line = max((node.depth for node in found), default=0)

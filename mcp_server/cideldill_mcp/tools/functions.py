@@ -334,7 +334,7 @@ TOOLS = (
         "breakpoint_add",
         "Add a function breakpoint",
         "Pause before a function is called: to see or change its arguments, or to skip the call "
-        "and prove a cause. Works before and during a run. The same name again changes it.",
+        "and prove a cause. The same name again changes it.",
         add,
         (
             Param(

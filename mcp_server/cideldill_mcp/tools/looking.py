@@ -137,7 +137,7 @@ TOOLS = (
     Tool(
         "variables_get",
         "Variables of a paused frame",
-        "For much of a frame at once. Without names: all of them, with types. With names: "
+        "Without names: all of them, with types. With names: "
         "values, and a cid for each to look deeper with breakpoint_inspect_object.",
         variables,
         (

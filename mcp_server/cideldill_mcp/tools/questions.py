@@ -10,6 +10,7 @@ from cideldill_mcp.questions.ask_source import Source, source
 from cideldill_mcp.questions.ask_suspects import LIMIT, MAX_LIMIT, Suspects, suspects
 from cideldill_mcp.questions.ask_trace import Trace, trace
 from cideldill_mcp.questions.ask_watch import MAX_CHANGES, MOST_CHANGES, WatchQuestion, watch
+from cideldill_mcp.questions.ask_why import Why, why
 from cideldill_mcp.questions.asker import TIMEOUT_S, Bounds
 from cideldill_mcp.questions.beside_runs import asker_of
 from cideldill_mcp.questions.experiment_specs import experiments_of
@@ -29,6 +30,12 @@ _TABLE_ROOM = 16_000
 
 _FUNCTION_ROOM = 400
 """Characters of an item of `functions`, at most."""
+
+
+async def ask_why(request: Request) -> Reply:
+    """`test_why`: all that is to be found about one failing test."""
+    asker = asker_of(request.questions, request.runs, request.progress)
+    return _reply(request, await why(asker, Why(request["nodeid"]), _bounds(request)))
 
 
 async def ask_trace(request: Request) -> Reply:
@@ -107,14 +114,12 @@ def _reply(request: Request, body: dict[str, Any], further: int = 0) -> Reply:
     return Reply(body, room=_ESCAPED * request.max_chars + ROOM + further)
 
 
-_NODEID = "Node id of one test"
 _FUNCTION = "shop.cart.Cart.total, shop/cart.py::Cart.total, or the bare name"
 
 _BOUNDS = (
     Param(
         "timeout_s",
         "number",
-        "Of the whole question",
         default=TIMEOUT_S,
         minimum=1,
         maximum=MAX_TIMEOUT_S,
@@ -122,7 +127,6 @@ _BOUNDS = (
     Param(
         "max_chars",
         "integer",
-        "Of the text",
         default=MAX_CHARS,
         minimum=500,
         maximum=MAX_MAX_CHARS,
@@ -131,14 +135,24 @@ _BOUNDS = (
 
 TOOLS = (
     Tool(
+        "test_why",
+        "Why a test fails",
+        "Start here: why does this test fail? In one answer where the wrong value came from, "
+        "swallowed exceptions, what only this test ran, where it parts from a passing one, edits "
+        "that it ran, and the likeliest functions with source. Runs the test beside any run.",
+        ask_why,
+        (Param("nodeid", "string", required=True), *_BOUNDS),
+        is_always_loaded=True,
+    ),
+    Tool(
         "test_trace",
         "Trace a test or a call",
         "What a test did, without reading files. Without function: the folded tree of calls of "
         "your code, with arguments, results and exceptions. With function: each line of one call "
-        "in order, what it changed, branches, loops folded. Runs the test beside any run.",
+        "in order, what it changed, branches, loops folded.",
         ask_trace,
         (
-            Param("nodeid", "string", _NODEID, required=True),
+            Param("nodeid", "string", required=True),
             Param("function", "string", _FUNCTION),
             Param("call", "integer", "Which of its calls. Default: 1", minimum=1),
             Param("when", "string", "Its first call for which this expression is true"),
@@ -150,11 +164,10 @@ TOOLS = (
         "test_watch",
         "Who changed a value",
         "Who changed a value, and when did it become wrong: each change with the line and function "
-        "that made it and its caller, also through other names of the object; what else holds it. "
-        "Runs the test beside any run.",
+        "that made it and its caller, also through other names of the object; what else holds it.",
         ask_watch,
         (
-            Param("nodeid", "string", _NODEID, required=True),
+            Param("nodeid", "string", required=True),
             Param(
                 "expression",
                 "string",
@@ -194,8 +207,7 @@ TOOLS = (
         "test_diff",
         "Where two tests part",
         "Where a failing and a passing test first differ: the first call that got the same and did "
-        "something else, the differing value with its path inside the object, the first differing "
-        "line in it; then later differences. Ids, times and other noise are left out.",
+        "something else, the value that differs with its path, the first differing line.",
         ask_diff,
         (
             Param("nodeid", "string", "Node id of the failing test", required=True),
@@ -222,9 +234,9 @@ TOOLS = (
     Tool(
         "test_experiment",
         "What if?",
-        "Run tests as they are and with something changed, in fresh processes; cause names the "
-        "change that makes the failing test pass and breaks no other. Try a fix, or a suspicion, "
-        "without an edit: source is swapped in that process only, no file is touched.",
+        "Try a fix or a suspicion without an edit: runs tests as they are and with something "
+        "changed, in fresh processes. cause names the change that makes the failing test pass and "
+        "breaks no other.",
         ask_experiment,
         (
             Param(
@@ -241,8 +253,8 @@ TOOLS = (
             ),
             Param("repeat", "integer", "Runs of each", default=1, minimum=1, maximum=100),
             Param("evaluate", "array", "At the failure or the test's end", items="string"),
-            Param("suggest", "boolean", "Add likely return values", default=False),
-            Param("fresh", "boolean", "Fork no process that has imported", default=False),
+            Param("suggest", "boolean", "Add likely results", default=False),
+            Param("fresh", "boolean", default=False),
             *_BOUNDS,
         ),
     ),

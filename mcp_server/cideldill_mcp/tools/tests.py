@@ -288,7 +288,7 @@ TOOLS = (
     Tool(
         "test_run",
         "Run tests",
-        "Start here: run tests in a fresh process (edits take effect) and pause at the first "
+        "Run tests in a fresh process (edits take effect) and pause at the first "
         "failure with its autopsy: exception, frames, locals, fixtures, output. When it is "
         "over: all failures, and why breakpoints were not hit.",
         run,
@@ -296,7 +296,7 @@ TOOLS = (
             Param("nodeids", "array", "Tests, classes, files or folders", items="string"),
             Param("keyword", "string", "pytest -k"),
             Param("markers", "string", "pytest -m"),
-            Param("last_failed", "boolean", "Only tests that failed last", default=False),
+            Param("last_failed", "boolean", default=False),
             Param("maxfail", "integer", minimum=1),
             Param("workers", "integer", "pytest -n", minimum=0),
             Param("args", "array", "Further pytest arguments", items="string"),

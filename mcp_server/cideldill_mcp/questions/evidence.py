@@ -1,0 +1,101 @@
+"""What speaks for a function as the cause of a failure, and which functions it speaks for most.
+
+Each part of `test_why` gives what it found; nothing is weighed that no part has found.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from cideldill_mcp.questions.recorded import BODIES, Code
+
+_FURTHER: Final = 0.25
+"""How much further evidence of one kind counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Something that speaks for a function.
+
+    Attributes:
+        code: The function.
+        kind: The part of the answer that has found it.
+        weight: How much it says.
+        reason: What was found, in a few words.
+        line: The line that it is about; 0: the whole function.
+    """
+
+    code: Code
+    kind: str
+    weight: float
+    reason: str
+    line: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Culprit:
+    """A function, and what speaks for it; the strongest first."""
+
+    code: Code
+    evidence: list[Evidence] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        """The sum of the weights; of one kind the first counts in full."""
+        seen: set[str] = set()
+        score = 0.0
+        for each in self.evidence:
+            score += each.weight * (_FURTHER if each.kind in seen else 1)
+            seen.add(each.kind)
+        return score
+
+    @property
+    def reason(self) -> str:
+        """Why, in a few words."""
+        return "; ".join(dict.fromkeys(each.reason for each in self.evidence[:3]))
+
+    def lines(self) -> list[int]:
+        """The lines that the evidence is about."""
+        return list(dict.fromkeys(each.line for each in self.evidence if each.line))
+
+    def to_plain(self) -> dict[str, object]:
+        """An item of `suspects`."""
+        code = self.code
+        return {
+            "function": code.dotted,
+            "file": code.file,
+            "line": code.first,
+            "reason": self.reason,
+        }
+
+
+def culprits(found: Iterable[Evidence], is_of_tests: Callable[[Code], bool]) -> list[Culprit]:
+    """The functions, those for which most speaks first; of test files only if there are no others.
+
+    Args:
+        found: In the order in which it was found, which decides between equal ones.
+        is_of_tests: Whether code is of a test file.
+    """
+    by_function: dict[tuple[str, str, int], Culprit] = {}
+    for each in found:
+        code = each.code
+        if code.kind not in BODIES:
+            key = code.file, code.name, code.first
+            by_function.setdefault(key, Culprit(code)).evidence.append(each)
+    for culprit in by_function.values():
+        culprit.evidence.sort(key=lambda each: -each.weight)
+    ranked = sorted(by_function.values(), key=lambda each: -each.score)
+    return [each for each in ranked if not is_of_tests(each.code)] or ranked
+
+
+def of_tests(nodeids: Iterable[str]) -> Callable[[Code], bool]:
+    """Whether code is of the files of tests, or a `conftest.py`."""
+    files = {nodeid.partition("::")[0] for nodeid in nodeids}
+
+    def is_of_tests(code: Code) -> bool:
+        return code.file in files or os.path.basename(code.file) == "conftest.py"
+
+    return is_of_tests

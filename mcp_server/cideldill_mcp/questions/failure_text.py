@@ -1,0 +1,69 @@
+"""The failure of a test in a few lines: its line, both sides, where they differ, its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from cideldill_mcp.questions.diff import around
+from cideldill_mcp.questions.fitting import clipped, short
+from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.origin import first_difference
+from cideldill_mcp.questions.recorded import Failed, RecordedTest
+from cideldill_mcp.questions.tree import heading
+
+_VALUE: Final = 160
+_SOURCE: Final = 100
+_FRAMES: Final = 4
+_LOCALS: Final = 6
+
+
+def failure_lines(test: RecordedTest, files: SourceFiles) -> list[str]:
+    """The lines; the first is that of all questions."""
+    lines = [heading(test)]
+    failed = test.failed
+    if failed is None:
+        return lines
+    lines += _frames(failed, files)
+    if failed.op:
+        lines += _sides(failed)
+    elif failed.locals:
+        shown = [f"{name}={short(text, 60)}" for name, text in failed.locals[:_LOCALS]]
+        lines.append(f"  there: {', '.join(shown)}")
+    return lines
+
+
+def _frames(failed: Failed, files: SourceFiles) -> Iterator[str]:
+    """The lines of the user's frames, the innermost first; the way to it if it is a library's."""
+    library = failed.frames[0] if failed.frames and not failed.frames[0].is_users else None
+    users = [each for each in failed.frames if each.is_users]
+    if library is not None:
+        yield f"  raised in {library.function}  {library.file}:{library.line}"
+    shown = users if len(users) <= _FRAMES else [*users[: _FRAMES - 1], users[-1]]
+    for each in shown:
+        lines = files.lines(each.file)
+        source = lines[each.line - 1].strip() if 0 < each.line <= len(lines) else ""
+        yield f"  {each.file}:{each.line} {each.function}  {clipped(source, _SOURCE)}".rstrip()
+    if len(users) > len(shown):
+        yield f"  … {len(users) - len(shown)} frames between the last two"
+
+
+def _sides(failed: Failed) -> Iterator[str]:
+    inside = first_difference(failed)
+    for name, text, expression in (
+        ("left", failed.left, failed.expressions[0]),
+        ("right", failed.right, failed.expressions[1]),
+    ):
+        if text and not (inside is not None and len(text) > _VALUE):
+            of = f"{clipped(expression, 60)} = " if expression and expression != text else ""
+            yield f"  {name}: {of}{short(text, _VALUE)}"
+        elif expression and text:
+            yield f"  {name}: {clipped(expression, 60)}, {_size(failed, name)}"
+    if inside is not None:
+        left, right = around(inside.left, inside.right, _VALUE // 2)
+        yield f"  they differ first at {inside.path}: {left} | {right}"
+
+
+def _size(failed: Failed, side: str) -> str:
+    """`list of 30`."""
+    return next(iter(failed.insides[side].values()), "")

@@ -1,0 +1,268 @@
+"""The answer to `test_why`: what the other questions find about one failure, and whom it points to.
+
+A part without evidence is absent. Each has a size of its own; what they leave is for the source of
+the functions that most speaks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cideldill_mcp.questions.call_text import proposal
+from cideldill_mcp.questions.diff import Compared, what_differs
+from cideldill_mcp.questions.evidence import Culprit, Evidence, culprits, of_tests
+from cideldill_mcp.questions.failure_text import failure_lines
+from cideldill_mcp.questions.fitting import Answer, clipped, counted, short
+from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.origin import Origin, origin_of
+from cideldill_mcp.questions.recorded import Call, Recorded, RecordedTest
+from cideldill_mcp.questions.tree import path_text
+
+SUSPECTS: Final = 3
+"""Functions that are named at the end."""
+
+_AROUND: Final = 6
+"""Lines before and behind a line of a function that has no room as a whole."""
+
+_LONG: Final = 40
+"""Lines of a function that are shown as a whole, at most."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of the answer.
+
+    Attributes:
+        name: As `parts` lists it.
+        lines: Its text.
+        evidence: What it says about functions.
+        most: Characters that it may have.
+    """
+
+    name: str
+    lines: list[str]
+    evidence: list[Evidence] = field(default_factory=list)
+    most: int = 600
+
+    def text(self, most: int) -> str:
+        """Its lines within a size."""
+        whole = "\n".join(self.lines)
+        if len(whole) <= most:
+            return whole
+        kept: list[str] = []
+        left = most - 20
+        for line in self.lines:
+            if len(line) + 1 > left:
+                break
+            kept.append(line)
+            left -= len(line) + 1
+        gone = len(self.lines) - len(kept)
+        return "\n".join([*kept, f"  … {counted(gone, 'line')} more"])
+
+
+def failure_part(test: RecordedTest, files: SourceFiles) -> Part:
+    """What failed."""
+    return Part("failure", failure_lines(test, files), most=1_100)
+
+
+def path_part(recorded: Recorded, test: RecordedTest) -> Part | None:
+    """The calls from the test to where the wrong value came from."""
+    phase = test.failure
+    if phase is None or not (phase.roots or phase.continued):
+        return None
+    is_of_tests = of_tests(recorded.tests)
+    origin = origin_of(recorded, test, is_of_tests)
+    wanted = [] if origin is None else origin.chain
+    lines = path_text(test, phase, wanted, 1_000).splitlines()
+    if not lines:
+        return None
+    head = "path:" if origin is None or not origin.text else f"path: {_came_from(origin)}"
+    return Part("path", [head, *lines], _of_origin(origin, test), most=1_200)
+
+
+def _came_from(origin: Origin) -> str:
+    at = f" at {origin.path}" if origin.path else ""
+    how = "returned by" if origin.call.result == origin.text else "left by"
+    return f"{short(origin.text, 60)} ({origin.side}{at}) was {how} {_named(origin.call)}"
+
+
+def _named(call: Call) -> str:
+    number = f" call {call.ordinal}" if call.ordinal > 1 else ""
+    return f"{call.code.name}{number}  {call.code.place}"
+
+
+def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Evidence]:
+    """The inmost call speaks most; those above it, and what it called last, less."""
+    if origin is None:
+        return _last_calls(test)
+    if origin.text:
+        what = f"returned the {origin.side} side" if not origin.path else f"gave {origin.path}"
+        what = f"{what}, {short(origin.text, 40)}"
+        weights = (3.0, 1.0)
+    else:
+        what, weights = f"raised {short(origin.call.error or '', 60)}", (2.0, 0.8)
+    found = [Evidence(origin.call.code, "path", weights[0], what)]
+    found += [
+        Evidence(call.code, "path", weights[1] / (distance + 1), f"on the path, {what}")
+        for distance, call in enumerate(reversed(origin.chain[:-1]))
+    ]
+    inner = [each for each in origin.call.children if each.has_ended]
+    found += [
+        Evidence(call.code, "path", 0.9 / (at + 1), f"its result went into {origin.call.code.name}")
+        for at, call in enumerate(reversed(inner[-4:]))
+    ]
+    return found
+
+
+def _last_calls(test: RecordedTest) -> list[Evidence]:
+    """Where no call gave the wrong value: what the test called itself, the last first."""
+    phase = test.failure
+    roots = [] if phase is None else phase.roots
+    calls = [child for root in roots for child in root.children]
+    return [
+        Evidence(call.code, "path", 0.8 / (at + 1), "called last by the test")
+        for at, call in enumerate(reversed(calls[-4:]))
+    ]
+
+
+def differs_part(compared: Compared) -> Part | None:
+    """Where it parts from a test that passes."""
+    first = compared.first
+    if first is None:
+        return None
+    lines = [
+        f"differs from {compared.right.test.nodeid} ({compared.how}):",
+        *what_differs(compared),
+    ]
+    call = first.left
+    found = []
+    if call is not None and first.has_same_input:
+        line = 0 if compared.inside is None else compared.inside.parting.line
+        found.append(
+            Evidence(call.code, "differs", 4.0, "got the same and did something else", line)
+        )
+        inner = [] if first.child is None else [each for each in first.child if each is not None]
+        found += [Evidence(each.code, "differs", 1.0, "called otherwise") for each in inner[:1]]
+    elif call is not None:
+        found.append(Evidence(call.code, "differs", 1.0, "did something else"))
+    return Part("differs", lines, found, most=800)
+
+
+# --- the whole ----------------------------------------------------------------------------------
+
+
+def why_answer(
+    recorded: Recorded,
+    test: RecordedTest,
+    parts: Sequence[Part],
+    files: SourceFiles,
+    max_chars: int,
+) -> Answer:
+    """The answer out of its parts.
+
+    Args:
+        recorded: What the process saw in which the test failed.
+        test: The test.
+        parts: In order; the failure is the first.
+        files: The sources.
+        max_chars: Most characters of the text.
+    """
+    found = [each for part in parts for each in part.evidence]
+    ranked = culprits(found, of_tests(recorded.tests))[:SUSPECTS]
+    names = [f"{at}. {_head(each)}" for at, each in enumerate(ranked, 1)]
+    kept = sum(len(each) + 1 for each in names) + min(max_chars // 4, 900) * bool(ranked)
+    room = max_chars - kept
+    texts: list[str] = []
+    is_cut = False
+    for part in parts:
+        share = max(80, min(part.most, room))
+        text = part.text(share)
+        is_cut = is_cut or len(text) < sum(len(line) + 1 for line in part.lines) - 1
+        if len(text) > room:
+            is_cut = True
+            continue
+        texts.append(text)
+        room -= len(text) + 1
+    room = max_chars - sum(len(each) + 1 for each in texts)
+    texts += _suspects(ranked, names, files, room)
+    given = [part.name for part in parts] + ["suspects"] * bool(ranked)
+    fields = {"parts": given, "suspects": [each.to_plain() for each in ranked]}
+    text = clipped("\n".join(texts), max_chars)
+    return Answer(text, fields, is_cut, _next(test, ranked))
+
+
+def _head(culprit: Culprit) -> str:
+    code = culprit.code
+    return f"{code.dotted}  {code.file}:{code.first}–{code.last}  {short(culprit.reason, 160)}"
+
+
+def _suspects(
+    ranked: Sequence[Culprit], names: Sequence[str], files: SourceFiles, room: int
+) -> list[str]:
+    """The functions, with their source as far as there is room."""
+    if not ranked:
+        return []
+    room -= sum(len(name) + 1 for name in names) + len("suspects:\n")
+    lines = ["suspects:"]
+    for at, (culprit, name) in enumerate(zip(ranked, names, strict=True)):
+        lines.append(name)
+        source = _source(culprit, files)
+        size = sum(len(line) + 1 for line in source)
+        if size > room and at == 0:
+            source = _part_of(source, room)
+            size = sum(len(line) + 1 for line in source)
+        if source and size <= room:
+            lines += source
+            room -= size
+    return lines
+
+
+def _source(culprit: Culprit, files: SourceFiles) -> list[str]:
+    """The source of a function, numbered; of a long one what is around its evidence."""
+    listing = files.listing(culprit.code)
+    about = {line for line in culprit.lines() if listing.first <= line <= listing.last}
+    lines = listing.text_lines()
+    if len(lines) > _LONG and about:
+        near = {n for line in about for n in range(line - _AROUND, line + _AROUND + 1)}
+        lines = [each for each in lines if each[0] in near or each[0] == listing.first]
+    shown: list[str] = []
+    before = 0
+    for number, text in lines:
+        if shown and number != before + 1:
+            shown.append("     …")
+        before = number
+        shown.append(f"{'>' if number in about else ' '}{number:>5}  {text}".rstrip())
+    return shown
+
+
+def _part_of(source: list[str], room: int) -> list[str]:
+    """As many lines as there is room for: around the evidence, else from the beginning."""
+    marked = next((at for at, line in enumerate(source) if line.startswith(">")), 0)
+    low = high = marked
+    size = len(source[marked]) + 1 if source else 0
+    while source and (low > 0 or high < len(source) - 1):
+        grows = [at for at in (high + 1, low - 1) if 0 <= at < len(source)]
+        fitting = [at for at in grows if size + len(source[at]) + 1 <= room - 10]
+        if not fitting:
+            break
+        at = fitting[0] if high - marked <= marked - low or len(fitting) == 1 else fitting[-1]
+        size += len(source[at]) + 1
+        low, high = min(low, at), max(high, at)
+    shown = source[low : high + 1]
+    if high < len(source) - 1:
+        shown.append("     …")
+    return shown if sum(len(line) + 1 for line in shown) <= room else []
+
+
+def _next(test: RecordedTest, ranked: Sequence[Culprit]) -> list[str]:
+    """Each line of the likeliest functions; the calls of the test."""
+    nodeid = test.nodeid
+    steps = [
+        proposal(
+            "test_trace", "each line of a call of it", nodeid=nodeid, function=each.code.dotted
+        )
+        for each in ranked[:2]
+    ]
+    return [*steps, proposal("test_trace", "all calls of the test", nodeid=nodeid)]
