@@ -223,7 +223,7 @@ def test_the_next_run_is_to_stop_where_it_matters(
             calls = calls_of(await triage(client))
             assert calls[3] == first
             follows = "breakpoint_continue" if first[0] == "breakpoint_add" else "debug_step"
-            assert calls[4][0] == follows
+            assert calls[5][0] == follows
 
     run()
 

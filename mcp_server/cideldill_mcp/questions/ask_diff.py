@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -469,3 +469,29 @@ async def against_neighbour(asker: Asker, question: Question, seen: Seen) -> Com
     made.left = Running(seen, nodeid)
     again, right = await asyncio.gather(made._run(nodeid), made._passing())
     return await made._compared(right, again, relation(nodeid, right.nodeid))
+
+
+async def same_test(
+    asker: Asker, question: Question, seen: Seen, alone: Seen, before: Sequence[str]
+) -> Compared:
+    """Compare a test that fails behind others with itself alone.
+
+    Args:
+        asker: Who asks.
+        question: Runs it again.
+        seen: It failed.
+        alone: It passed.
+        before: The tests that have to run before it.
+
+    Raises:
+        Refusal: As `diff`.
+    """
+    nodeid = seen.test.nodeid
+
+    def behind(request: TraceRequest) -> TraceRequest:
+        return replace(request, nodeids=[*before, nodeid])
+
+    made = _Asking(asker, Diff(nodeid, nodeid), question, as_it_is)
+    made.left = Running(seen, nodeid, behind)
+    again = await made._run(nodeid, behind)
+    return await made._compared(Running(alone, nodeid), again, "alone")

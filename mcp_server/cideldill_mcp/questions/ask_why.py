@@ -18,12 +18,13 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
-from cideldill_mcp.questions.fitting import Answer
+from cideldill_mcp.questions.fitting import Answer, counted
 from cideldill_mcp.questions.registry import Question
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
+    from cideldill_mcp.questions.listing import SourceFiles
     from cideldill_mcp.questions.why import Part
 
 NAME = "test_why"
@@ -51,42 +52,95 @@ async def why(asker: Asker, asked: Why, bounds: Bounds) -> dict[str, Any]:
         Refusal: As `asker.see`; `not_reproduced`: the test passes.
     """
     bounds.check()
-    questions = asker.questions
-    nodeid = questions.nodeid(asked.nodeid)
-    with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
-        seen = await see(question, _request([nodeid]), _TEXTS)
-        if seen.test.outcome not in FAILING:
-            raise _passes(seen)
-        files = source_files(asker, seen.recorded.rootdir or questions.rootdir)
-        parts = await _parts(asker, question, seen, files)
+    nodeid = asker.questions.nodeid(asked.nodeid)
+    with asker.questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
+        made = _Asking(asker, question)
+        seen, parts = await made.parts(nodeid)
         lines = notes(question, seen, asker)
 
         def make(max_chars: int) -> Answer:
             from cideldill_mcp.questions.why import why_answer
 
-            return why_answer(seen.recorded, seen.test, parts, files, max_chars)
+            return why_answer(seen.recorded, seen.test, parts, made.files, max_chars)
 
         answer = await noted(lines, bounds.max_chars, make)
         return reply(question, seen.test.nodeid, seen.test.outcome, answer)
 
 
+class _Asking:
+    """One question, from its processes to its parts.
+
+    Attributes:
+        files: The sources of the project.
+    """
+
+    files: SourceFiles
+
+    def __init__(self, asker: Asker, question: Question) -> None:
+        self._asker, self._question = asker, question
+
+    async def parts(self, nodeid: str) -> tuple[Seen, list[Part]]:
+        """The failing test, and the parts that say something, in their order."""
+        alone = await see(self._question, _request([nodeid]), _TEXTS)
+        root = alone.recorded.rootdir or self._asker.questions.rootdir
+        self.files = source_files(self._asker, root)
+        if alone.test.outcome in FAILING:
+            found = await self._of_failure(alone)
+            return alone, [part for part in found if part is not None]
+        seen, found = await self._of_order(alone)
+        return seen, [part for part in found if part is not None]
+
+    async def _of_failure(self, seen: Seen) -> list[Part | None]:
+        """A test that fails when it runs alone."""
+        from cideldill_mcp.questions.ask_diff import against_neighbour
+        from cideldill_mcp.questions.why import differs_part
+
+        parts = await self._first_parts(seen)
+        compared = await _unless_refused(against_neighbour(self._asker, self._question, seen))
+        if compared is not None:
+            parts.append(await asyncio.to_thread(differs_part, compared))
+        return parts
+
+    async def _first_parts(self, seen: Seen) -> list[Part | None]:
+        from cideldill_mcp.questions.why import failure_part, path_part
+
+        return [
+            await asyncio.to_thread(failure_part, seen.test, self.files),
+            await asyncio.to_thread(path_part, seen.recorded, seen.test),
+        ]
+
+    async def _of_order(self, alone: Seen) -> tuple[Seen, list[Part | None]]:
+        """A test that passes when it runs alone: does it fail behind others?
+
+        Raises:
+            Refusal: `not_reproduced`.
+        """
+        from cideldill_mcp.questions.ask_diff import same_test
+        from cideldill_mcp.questions.ask_order import OrderSearch
+        from cideldill_mcp.questions.order_part import order_part
+        from cideldill_mcp.questions.why import differs_part
+
+        nodeid = alone.test.nodeid
+        search = OrderSearch(self._question, nodeid)
+        order = await search.run() if alone.test.outcome == "passed" else None
+        if order is None:
+            raise _passes(alone, search.runs)
+        together = _request([*order.before, nodeid])
+        seen = await see(self._question, together, nodeid=nodeid)
+        if seen.test.outcome not in FAILING:
+            raise _passes(alone, search.runs + 1)
+        parts = await self._first_parts(seen)
+        compared = await _unless_refused(
+            same_test(self._asker, self._question, seen, alone, order.before)
+        )
+        if compared is not None:
+            parts.append(await asyncio.to_thread(differs_part, compared))
+        parts.append(await asyncio.to_thread(order_part, order, seen, compared, self.files))
+        return seen, parts
+
+
 def _request(nodeids: list[str]) -> TraceRequest:
     return TraceRequest("", nodeids, tree=True, states=True, neighbours=True, failure=True)
-
-
-async def _parts(asker: Asker, question: Question, seen: Seen, files: Any) -> list[Part]:
-    """The parts that say something, in their order."""
-    from cideldill_mcp.questions.ask_diff import against_neighbour
-    from cideldill_mcp.questions.why import differs_part, failure_part, path_part
-
-    parts: list[Part | None] = [
-        await asyncio.to_thread(failure_part, seen.test, files),
-        await asyncio.to_thread(path_part, seen.recorded, seen.test),
-    ]
-    compared = await _unless_refused(against_neighbour(asker, question, seen))
-    if compared is not None:
-        parts.append(await asyncio.to_thread(differs_part, compared))
-    return [part for part in parts if part is not None]
 
 
 async def _unless_refused(asked: Awaitable[_Found]) -> _Found | None:
@@ -97,11 +151,12 @@ async def _unless_refused(asked: Awaitable[_Found]) -> _Found | None:
         return None
 
 
-def _passes(seen: Seen) -> Refusal:
+def _passes(seen: Seen, more: int) -> Refusal:
     nodeid, outcome = seen.test.nodeid, seen.test.outcome
+    others = f", and in {counted(more, 'run')} with other tests before it" if more else ""
     return Refusal(
         ErrorCode.NOT_REPRODUCED,
-        f"{nodeid} {outcome} when it runs alone",
+        f"{nodeid} {outcome} when it runs alone{others}",
         nodeid=nodeid,
         outcome=outcome,
     )

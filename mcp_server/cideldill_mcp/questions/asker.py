@@ -105,7 +105,12 @@ class Seen:
     test: RecordedTest
 
 
-async def see(question: Question, request: TraceRequest, texts: Sequence[str] = ()) -> Seen:
+async def see(
+    question: Question,
+    request: TraceRequest,
+    texts: Sequence[str] = (),
+    nodeid: str | None = None,
+) -> Seen:
     """Run a test in a process, and read what that has seen.
 
     Of several tests that the node id means the first that failed is taken, else the first; of those
@@ -115,6 +120,7 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
         question: Runs it.
         request: What the process records.
         texts: Modules that make the answer; they are imported while the process works.
+        nodeid: The test that is meant, of several that run.
 
     Raises:
         Refusal: `test_not_found`, `function_not_found`, `invalid_parameter`, and others of the
@@ -126,6 +132,8 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
         from cideldill_mcp.questions.unanswered import unanswered
 
         raise await asyncio.to_thread(unanswered, question, request, run, recorded)
+    if nodeid in recorded.tests:
+        return Seen(run, recorded, recorded.tests[nodeid])
     chosen = [test for test in tests if test.focus is not None or test.watched] or tests
     failing = [test for test in chosen if test.outcome in FAILING]
     return Seen(run, recorded, (failing or chosen)[0])

@@ -1,0 +1,75 @@
+"""The part `order` of `test_why`: after which tests it fails, and what these left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cideldill_mcp.questions.ask_order import Order
+from cideldill_mcp.questions.asker import Seen
+from cideldill_mcp.questions.diff import Compared
+from cideldill_mcp.questions.evidence import Evidence, of_tests
+from cideldill_mcp.questions.fitting import counted
+from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.recorded import BODIES, Code, Recorded
+from cideldill_mcp.questions.shared_state import read_names, written_names
+from cideldill_mcp.questions.why import Part
+
+_NAMED = 3
+
+
+def order_part(order: Order, seen: Seen, compared: Compared | None, files: SourceFiles) -> Part:
+    """The part.
+
+    Args:
+        order: What the search has found.
+        seen: The tests together, the last of which fails.
+        compared: With the test alone.
+        files: The sources.
+    """
+    named = ", ".join(order.before[-_NAMED:])
+    more = len(order.before) - _NAMED
+    after = f"{named} and {counted(more, 'more test')}" if more > 0 else named
+    least = "" if order.is_least else "; perhaps fewer are enough"
+    lines = [f"order: passes alone, fails after {after}{least}"]
+    evidence = list(_left_behind(order, seen.recorded, _readers(compared), files))
+    lines += [
+        f"  {each.code.name} {each.reason}  {each.code.file}:{each.line}" for each in evidence[:4]
+    ]
+    return Part("order", lines, evidence, most=500)
+
+
+def _readers(compared: Compared | None) -> list[Code]:
+    """The functions that did something else because of what was left behind."""
+    first = None if compared is None else compared.first
+    call = None if first is None else first.left
+    if call is None:
+        return []
+    codes = [call.code, *(each.code for each in call.children)]
+    return list({code.number: code for code in codes}.values())
+
+
+def _left_behind(
+    order: Order, recorded: Recorded, readers: list[Code], files: SourceFiles
+) -> Iterator[Evidence]:
+    """Functions that the tests before it ran, and that write what the differing ones read."""
+    reads: set[str] = set()
+    for code in readers:
+        node = files.listing(code).node
+        reads |= read_names(node) if node is not None else set()
+    is_of_tests = of_tests(recorded.tests)
+    codes = {
+        call.code.number: call.code
+        for nodeid in order.before
+        if nodeid in recorded.tests
+        for call in recorded.tests[nodeid].calls.values()
+        if call.code.kind not in BODIES and not is_of_tests(call.code)
+    }
+    for code in codes.values():
+        node = files.listing(code).node
+        written = written_names(node) if node is not None else {}
+        for name, line in written.items():
+            if name in reads:
+                reader = ", ".join(each.name for each in readers[:1])
+                reason = f"ran before and changes {name}, which {reader} reads"
+                yield Evidence(code, "order", 3.5, reason, line)
+                break
