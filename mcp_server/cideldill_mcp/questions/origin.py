@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -18,8 +19,16 @@ from cideldill_mcp.questions.recorded import (
     descendants,
 )
 
-_EMPTY: Final = frozenset({"None", "True", "False", "''", "b''", "[]", "()", "{}", "set()"})
+_USUAL: Final = frozenset(
+    {"None", "True", "False", "0", "1", "-1", "''", "b''", "[]", "()", "{}", "set()"}
+)
 """Values that many calls return; they say something on the failing line only."""
+
+_PARTS: Final = 2
+"""Leaves of a value that has parts, at least: itself, and one."""
+
+_STEP: Final = re.compile(r"(?:\.\w+|\['[^']*'\]|\[\d+\])$")
+"""The attribute or item at the end of an expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,7 @@ class Origin:
         chain: The calls from the test to it, outermost first; each but the first gave the value
             that the one before gave.
         text: The value; empty: it raised.
-        side: Of the comparison: `left` or `right`; empty: there was none.
+        side: `left` or `right` of the comparison, or the name of a variable; empty: it raised.
         path: Where in that side the value is; empty: it is the side.
     """
 
@@ -54,31 +63,41 @@ def first_difference(failed: Failed) -> Difference | None:
     return found if found is None or found.path else None
 
 
-def origin_of(
-    recorded: Recorded, test: RecordedTest, is_of_tests: Callable[[Code], bool]
-) -> Origin | None:
+def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
     """Where the wrong value came from; None: it is not known."""
     phase, failed = test.failure, test.failed
     if phase is None:
         return None
+    file, _, rest = test.nodeid.partition("::")
+    name = rest.partition("[")[0].rpartition("::")[2]
+
+    def is_test(code: Code) -> bool:
+        return code.file == file and code.name.rpartition(".")[2] == name
+
     if failed is None or not failed.op:
         path = deepest([*phase.continued, *phase.roots])
-        inner = [call for call in path if not is_of_tests(call.code)]
-        return Origin(path) if inner else None
+        if any(not is_test(call.code) for call in path):
+            return Origin(path)
+    if failed is None:
+        return None
     calls = [
         call
-        for root in phase.roots
+        for each in test.phases
+        for root in each.roots
         for call in descendants(root)
-        if call.has_ended and call.code.kind not in BODIES and not is_of_tests(call.code)
+        if call.has_ended and call.code.kind not in BODIES and not is_test(call.code)
     ]
     calls.sort(key=lambda call: call.ended_at)
+    if not failed.op:
+        return _of_local(calls, failed)
     if (inside := first_difference(failed)) is not None:
-        return _of_inside(recorded, calls, inside)
-    return _of_operand(calls, failed, is_of_tests)
+        return _of_inside(recorded, calls, failed, inside) or _of_local(calls, failed)
+    found = _of_operand(calls, failed, is_test) or _of_attribute(recorded, calls, failed)
+    return found or _of_local(calls, failed)
 
 
 def _of_operand(
-    calls: list[Call], failed: Failed, is_of_tests: Callable[[Code], bool]
+    calls: list[Call], failed: Failed, is_test: Callable[[Code], bool]
 ) -> Origin | None:
     """The last call that gave a side; the side that is an expression first."""
     sides = [("left", failed.left), ("right", failed.right)]
@@ -86,15 +105,39 @@ def _of_operand(
         sides.reverse()
     for side, text in sides:
         gave = [call for call in calls if call.result == text]
-        if _says_little(text):  # only what the test called itself
-            gave = [each for each in gave if each.parent is None or is_of_tests(each.parent.code)]
-            gave = [each for each in gave if each is calls[-1]]
+        if _says_little(text):  # only what the test called itself, and last
+            gave = [each for each in gave[-1:] if each is calls[-1]]
+            gave = [each for each in gave if each.parent and is_test(each.parent.code)]
         if gave:
             outer = next(
-                (each for each in reversed(gave) if each.parent and is_of_tests(each.parent.code)),
+                (each for each in reversed(gave) if each.parent and is_test(each.parent.code)),
                 gave[-1],
             )
             return Origin(_inward(outer, text), text, side)
+    return None
+
+
+def _of_attribute(recorded: Recorded, calls: list[Call], failed: Failed) -> Origin | None:
+    """The last call that left a side in an attribute or item, where the side is one."""
+    sides = zip(("left", "right"), (failed.left, failed.right), failed.expressions, strict=True)
+    for side, text, expression in sides:
+        step = _STEP.search(expression)
+        if step is None:
+            continue
+        left = [call for call in calls if _has_left(recorded, call, step[0], text)]
+        outer = {id(each) for call in left for each in above(call)}
+        inner = [call for call in left if id(call) not in outer]
+        if inner:
+            return Origin([*above(inner[-1]), inner[-1]], text, side, step[0])
+    return None
+
+
+def _of_local(calls: list[Call], failed: Failed) -> Origin | None:
+    """The last call that returned what a variable of the failing line is."""
+    for name, text in failed.locals:
+        gave = [call for call in calls if call.result == text] if not _says_little(text) else []
+        if gave:
+            return Origin(_inward(gave[-1], text), text, name)
     return None
 
 
@@ -118,19 +161,45 @@ def above(call: Call) -> list[Call]:
     return found
 
 
-def _of_inside(recorded: Recorded, calls: list[Call], inside: Difference) -> Origin | None:
+def _of_inside(
+    recorded: Recorded, calls: list[Call], failed: Failed, inside: Difference
+) -> Origin | None:
     """The first call that gave what differs: as its result, or inside of it at such a place."""
     step = inside.path[max(inside.path.rfind("."), inside.path.rfind("[")) :]
-    for side, text in (("left", inside.left), ("right", inside.right)):
-        if not _says_little(text):
-            gave = next((call for call in calls if call.result == text), None)
-            if gave is not None:
-                return Origin([*above(gave), gave], text, side, inside.path)
-    for side, text in (("left", inside.left), ("right", inside.right)):
+    sides = (("left", inside.left), ("right", inside.right))
+    for side, text in sides:
+        whole = _below(failed.insides[side], inside.path)
+        gave = next((call for call in calls if _gives(recorded, call, text, whole)), None)
+        if gave is not None and not _says_little(text):
+            shown = text if len(whole) < _PARTS else gave.result or text
+            return Origin([*above(gave), gave], shown, side, inside.path)
+    for side, text in sides:
         for call in calls:
-            if any(path.endswith(step) and leaf == text for path, leaf in _leaves(recorded, call)):
+            if _has_left(recorded, call, step, text):
                 return Origin([*above(call), call], text, side, inside.path)
     return None
+
+
+def _gives(recorded: Recorded, call: Call, text: str, whole: dict[str, str]) -> bool:
+    """Whether a call returned or yielded a value, which is `whole` if it has parts."""
+    if len(whole) < _PARTS:
+        return call.result == text or ("yield", text) in (call.moves or ())
+    state = (call.ended or {}).get(RESULT, "")
+    return _below(recorded.leaves.get(state, {}), RESULT) == whole
+
+
+def _below(leaves: dict[str, str], path: str) -> dict[str, str]:
+    """A part of a value, with the paths in it."""
+    return {
+        each.removeprefix(path): text
+        for each, text in leaves.items()
+        if each == path or each.startswith((f"{path}.", f"{path}[", f"{path}{{"))
+    }
+
+
+def _has_left(recorded: Recorded, call: Call, step: str, text: str) -> bool:
+    """Whether a call gave or left a value at a path that ends so."""
+    return any(path.endswith(step) and leaf == text for path, leaf in _leaves(recorded, call))
 
 
 def _leaves(recorded: Recorded, call: Call) -> Iterator[tuple[str, str]]:
@@ -143,5 +212,4 @@ def _leaves(recorded: Recorded, call: Call) -> Iterator[tuple[str, str]]:
 
 def _says_little(text: str) -> bool:
     """Whether many values are like it."""
-    number = text.removeprefix("-")
-    return text in _EMPTY or (number.isdigit() and len(number) < 2) or not text
+    return not text or text in _USUAL

@@ -72,8 +72,7 @@ def path_part(recorded: Recorded, test: RecordedTest) -> Part | None:
     phase = test.failure
     if phase is None or not (phase.roots or phase.continued):
         return None
-    is_of_tests = of_tests(recorded.tests)
-    origin = origin_of(recorded, test, is_of_tests)
+    origin = origin_of(recorded, test)
     wanted = [] if origin is None else origin.chain
     lines = path_text(test, phase, wanted, 1_000).splitlines()
     if not lines:
@@ -83,9 +82,12 @@ def path_part(recorded: Recorded, test: RecordedTest) -> Part | None:
 
 
 def _came_from(origin: Origin) -> str:
-    at = f" at {origin.path}" if origin.path else ""
     how = "returned by" if origin.call.result == origin.text else "left by"
-    return f"{short(origin.text, 60)} ({origin.side}{at}) was {how} {_named(origin.call)}"
+    return f"{short(origin.text, 60)} ({_place(origin)}) was {how} {_named(origin.call)}"
+
+
+def _place(origin: Origin) -> str:
+    return f"{origin.side} at {origin.path}" if origin.path else origin.side
 
 
 def _named(call: Call) -> str:
@@ -98,8 +100,9 @@ def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Evidence]:
     if origin is None:
         return _last_calls(test)
     if origin.text:
-        what = f"returned the {origin.side} side" if not origin.path else f"gave {origin.path}"
-        what = f"{what}, {short(origin.text, 40)}"
+        what = (
+            f"gave {origin.side}{' at ' * bool(origin.path)}{origin.path}: {short(origin.text, 40)}"
+        )
         weights = (3.0, 1.0)
     else:
         what, weights = f"raised {short(origin.call.error or '', 60)}", (2.0, 0.8)

@@ -1,0 +1,212 @@
+"""`test_why` of programs with a seeded bug, asked through a client and through the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.together.conftest import MakeProject
+from tests.together.driver import DEADLINE_S, Agent, connected, server
+from tests.together.frontend import clean_environment
+from tests.together.suspect_cases import BUGS, Seeded
+from tests.together.workbench import Bench
+
+COMMAND = "import sys; from cideldill_mcp.commands.main import main; sys.exit(main())"
+
+MOST = 4_000
+"""Characters of an answer, by default."""
+
+LIKELIEST = 3
+
+FAILING = {
+    "branch": "test_coupon",
+    "classes": "TestOther::TestTaking::test_take",
+    "generators": "test_pages",
+    "setup_error": "test_low",
+    "shared_fixture": "test_c_first_user",
+    "threads": "test_one",
+}
+"""A test that fails of each program."""
+
+QUICK = "branch"
+OFTEN = ("branch", "classes", "setup_error")
+"""The programs that run in the fast tier, and in the full one; the others run in soak."""
+
+
+def command(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", COMMAND, "why", *words],
+        cwd=root,
+        env=clean_environment(PYTHONDONTWRITEBYTECODE="1"),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
+def why(bench: Bench | Agent, nodeid: str, **more: Any) -> dict[str, Any]:
+    agent = bench.agent if isinstance(bench, Bench) else bench
+    reply: dict[str, Any] = agent.call("test_why", nodeid=nodeid, **more)
+    assert len(reply["text"]) <= more.get("max_chars", MOST)
+    return reply
+
+
+def parts_of(reply: dict[str, Any]) -> set[str]:
+    return set(reply["parts"])
+
+
+# --- seeded bugs --------------------------------------------------------------------------------
+
+
+def marked(name: str) -> Any:
+    marks = pytest.mark.full if name in OFTEN else pytest.mark.soak
+    return pytest.param(name, marks=[] if name == QUICK else marks)
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """One server and one project with all programs; no test writes into it."""
+    root = tmp_path_factory.mktemp("seeded") / "project"
+    for case in BUGS:
+        for path, text in case.files().items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+    (root / "pytest.ini").touch()
+    with connected(server(root, env={"PYTHONDONTWRITEBYTECODE": "1"})) as agent:
+        yield agent
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in FAILING])
+def test_the_faulty_function_is_among_the_suspects_with_its_source(
+    seeded: Agent, name: str
+) -> None:
+    case: Seeded = next(each for each in BUGS if each.name == name)
+    reply = why(seeded, f"{name}/test_{name}.py::{FAILING[name]}")
+    assert parts_of(reply) >= {"failure", "path", "suspects"}
+    assert len(reply["suspects"]) <= LIKELIEST
+    functions = [each["function"] for each in reply["suspects"]]
+    assert f"{name}.code.{case.faulty}" in functions, reply["text"]
+    assert f"def {case.faulty}(" in reply["text"].partition("\nsuspects:")[2]
+    assert all(each["reason"] in reply["text"] for each in reply["suspects"][:1])
+
+
+# --- the parts ----------------------------------------------------------------------------------
+
+BIG = """
+    def table(wrong):
+        return [{"number": n, "tags": [n] * 3} for n in range(30 - wrong)] + [
+            {"number": 29 - n, "tags": [f"tag {n}"]} for n in range(wrong)
+        ]
+
+    def test_big():
+        assert table(2) == table(0)
+
+    def test_small():
+        assert table(0) == table(0)
+    """
+
+RAISES = """
+    class Cart:
+        def __init__(self): self.prices = {"tea": 3}
+        def price(self, name): return self.prices[name]
+        def total(self, *names): return sum(self.price(each) for each in names)
+
+    def test_raises():
+        assert Cart().total("tea", "mug") == 10
+    """
+
+
+def test_the_first_difference_of_large_values_is_named(bench: Bench) -> None:
+    bench.write(test_big=BIG)
+    reply = why(bench, "test_big.py::test_big")
+    assert "they differ first at [28]" in reply["text"]
+    assert "list of 30" in reply["text"]
+
+
+@pytest.mark.full
+def test_an_exception_is_followed_to_where_it_was_raised(bench: Bench) -> None:
+    bench.write(test_raises=RAISES)
+    reply = why(bench, "test_raises.py::test_raises")
+    lines = reply["text"].splitlines()
+    assert lines[0] == "test_raises.py::test_raises  failed: KeyError: 'mug'  test_raises.py:4"
+    assert "  test_raises.py:4 Cart.price  " in reply["text"]
+    assert "name='mug'" in reply["text"]
+    assert parts_of(reply) == {"failure", "path", "suspects"}, "no other test passes"
+
+
+ORDER = {
+    "rates": """
+        RATES = {"a": 1, "b": 2}
+        def rate(name): return RATES.get(name, 0)
+        def set_rate(name, value): RATES[name] = value
+        def total(names): return sum(map(rate, names))
+        """,
+    "test_rates": """
+        import rates
+        def test_one(): assert rates.rate("a") == 1
+        def test_set():
+            rates.set_rate("b", 7)
+            assert rates.rate("b") == 7
+        def test_two(): assert rates.total(["a"]) == 1
+        def test_all(): assert rates.total(["a", "b"]) == 3
+        """,
+    "test_other": """
+        import rates
+        def test_elsewhere(): assert rates.total(["a", "b"]) == 3
+        """,
+}
+
+
+@pytest.mark.full
+def test_a_test_that_fails_behind_another_one_names_it_and_what_it_left(bench: Bench) -> None:
+    bench.write(**ORDER)
+    reply = why(bench, "test_rates.py::test_all", timeout_s=120)
+    assert parts_of(reply) == {"failure", "path", "differs", "order", "suspects"}
+    assert "order: passes alone, fails after test_rates.py::test_set\n" in reply["text"]
+    functions = {each["function"] for each in reply["suspects"]}
+    assert functions == {"rates.rate", "rates.set_rate", "rates.total"}
+
+
+@pytest.mark.soak
+def test_it_is_looked_for_in_other_files(bench: Bench) -> None:
+    files = dict(ORDER)
+    files["test_zz_other"] = files.pop("test_other")
+    bench.write(**files)
+    reply = why(bench, "test_zz_other.py::test_elsewhere", timeout_s=120)
+    assert "fails after test_rates.py::test_set\n" in reply["text"]
+
+
+# --- refusals, sizes, the command ---------------------------------------------------------------
+
+
+def test_a_test_that_passes_has_no_why(bench: Bench) -> None:
+    bench.write(test_it="def test_fine(): pass")
+    error = bench.agent.refused("test_why", nodeid="test_it.py::test_fine")
+    assert error["error"] == "not_reproduced"
+    assert "in 2 runs with other tests" in error["message"]
+
+
+@pytest.mark.full
+def test_a_small_answer_keeps_the_failure_and_a_function(seeded: Agent) -> None:
+    for most in (500, 800, 1_500):
+        reply = why(seeded, "branch/test_branch.py::test_coupon", max_chars=most)
+        assert reply["text"].startswith("branch/test_branch.py::test_coupon  failed")
+        assert reply["truncated"]
+        assert reply["suspects"][0]["function"] in reply["text"]
+
+
+def test_the_command_says_the_same(make_project: MakeProject) -> None:
+    project = make_project(test_raises=RAISES)
+    done = command(project, "test_raises.py::test_raises")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "suspects:\n1. test_raises.Cart.price  test_raises.py:4–4" in done.stdout
+    reply = json.loads(command(project, "--json", "test_raises.py::test_raises").stdout)
+    assert reply["text"] == done.stdout.rstrip("\n")
