@@ -22,6 +22,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are no fo
 
 full = pytest.mark.full
 
+
+def soaking(values: list[Any]) -> list[Any]:
+    """Second members of a kind, which take long together."""
+    return [pytest.param(value, marks=pytest.mark.soak) for value in values]
+
+
 INI = "[pytest]\naddopts = -p no:rerunfailures -p no:hypothesispytest\n"
 """Without plugins that start threads."""
 
@@ -64,8 +70,7 @@ def test_two_changes_come_out_as_in_processes_of_their_own(asking: Bench) -> Non
     assert reply["cause"] == "a result"
 
 
-@full
-@pytest.mark.parametrize("start", range(4))
+@pytest.mark.parametrize("start", [pytest.param(0, marks=full), *soaking([1, 2, 3])])
 def test_all_changes_come_out_as_in_processes_of_their_own(asking: Bench, start: int) -> None:
     some = list(CHANGES.items())[start::4]
     changes = [{"name": name} | change for name, (change, _) in some]
@@ -78,7 +83,7 @@ def test_what_is_not_applied_is_explained_as_in_processes_of_their_own(asking: B
     both(asking, ["test_shop.py::test_total"], changes)
 
 
-@full
+@pytest.mark.soak
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_fixes_come_out_as_in_processes_of_their_own(asking: Bench, case: Any) -> None:
     both(asking, [f"test_{case.name}.py"], experiments_of(case))
@@ -139,8 +144,9 @@ OBSTACLES = {
 }
 
 
-@full
-@pytest.mark.parametrize("obstacle", OBSTACLES)
+@pytest.mark.parametrize(
+    "obstacle", [pytest.param("a thread", marks=full), *soaking(list(OBSTACLES)[1:])]
+)
 def test_what_forks_would_share_is_not_forked(asking: Bench, obstacle: str) -> None:
     name = f"test_no_{obstacle.replace(' ', '_')}"
     asking.write(**{name: f"{OBSTACLES[obstacle]}\n{textwrap.dedent(LOST)}"})
