@@ -19,6 +19,10 @@ ARGUMENTS: Final = 110
 RESULT: Final = 80
 """Characters of a result or an exception in the line of a call."""
 
+_SHORT_VALUE: Final = 16
+_SHORT_ARGUMENTS: Final = 36
+_SHORT_RESULT: Final = 40
+
 _RECEIVERS: Final = frozenset({"self", "cls"})
 _ITERABLE: Final = ".0"
 """The argument of a generator expression."""
@@ -36,6 +40,14 @@ def call_text(call: Call) -> str:
     ending = ending_text(call)
     via = f" via {call.via}" if call.via else ""
     return f"{call.code.name}({arguments_text(call)}){ending}{via}"
+
+
+def short_call_text(call: Call) -> str:
+    """The same with values of a few characters, where names matter more."""
+    if call.code.kind in BODIES:
+        return call_text(call)
+    arguments = arguments_text(call, _SHORT_VALUE, _SHORT_ARGUMENTS)
+    return f"{call.code.name}({arguments}){ending_text(call, _SHORT_RESULT)}"
 
 
 def body_name(call: Call) -> str:

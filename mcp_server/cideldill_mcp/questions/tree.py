@@ -8,7 +8,7 @@ and what differs is kept longest when the text gets too long.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -21,6 +21,7 @@ from cideldill_mcp.questions.call_text import (
     library_text,
     notes_of,
     proposal,
+    short_call_text,
 )
 from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, Item, counted, fit, short
 from cideldill_mcp.questions.folding import MIN_ROUNDS, Folded, folded, span_text
@@ -88,16 +89,52 @@ def tree_answer(
 
 
 def path_text(test: RecordedTest, phase: Phase, wanted: Sequence[Call], max_chars: int) -> str:
-    """The calls of one phase within a size; `wanted` ones stay longest."""
+    """The calls of one phase in short lines, within a size.
+
+    Args:
+        test: The test.
+        phase: One of its phases.
+        wanted: A chain of calls; it stays longest, then the functions in its last one, each once.
+        max_chars: Most characters of the text.
+    """
     with without_collector():
-        tree = _Tree(test, wanted)
+        tree = _Tree(test, wanted, is_short=True)
         items, _ = tree.items(None, [phase])
+        _prefer_functions([each for each in items if isinstance(each, _Node)], wanted)
 
     def closing(left_out: Sequence[Item]) -> str:
         count = sum(each.weight for each in left_out)
         return f"  … {counted(count, 'call')} more" if count else "  …"
 
     return fit(items[1:], max_chars, closing, tree.mark, room=30)[0]
+
+
+def _prefer_functions(nodes: Sequence[_Node], wanted: Sequence[Call]) -> None:
+    """Let the first line of each function stay longer than further ones."""
+    last = wanted[-1] if wanted else None
+    seen: set[int] = set()
+    for node in nodes:
+        call = node.call
+        if call is None or call.code.number in seen or call.code.kind in BODIES:
+            continue
+        seen.add(call.code.number)
+        is_inside = last is not None and _is_below(call, last)
+        node.rank = min(node.rank, (0.4 if is_inside else 0.7) + 0.001 * node.depth)
+    _keep_above(nodes)
+
+
+def _is_below(call: Call | None, outer: Call) -> bool:
+    while call is not None and call is not outer:
+        call = call.parent
+    return call is outer
+
+
+def _keep_above(nodes: Sequence[_Node], between: Collection[Call] = ()) -> None:
+    """Let what is worth to be kept keep the lines above it."""
+    for node in reversed(nodes):
+        above = node.above
+        if above is not None and node.rank < above.rank and above.call not in between:
+            above.rank = node.rank
 
 
 def heading(test: RecordedTest) -> str:
@@ -265,10 +302,14 @@ class _Tree:
     Args:
         test: The test.
         wanted: Calls that stay as long as those of a failure do.
+        is_short: Whether values are cut shorter.
     """
 
-    def __init__(self, test: RecordedTest, wanted: Sequence[Call] = ()) -> None:
+    def __init__(
+        self, test: RecordedTest, wanted: Sequence[Call] = (), *, is_short: bool = False
+    ) -> None:
         self._test = test
+        self._text = short_call_text if is_short else call_text
         self._shapes = _Shapes(test.calls)
         paths = [
             deepest([*phase.continued, *phase.roots])
@@ -300,10 +341,7 @@ class _Tree:
                 deeper += self._add_phase(phase, found, depth)
         deepest_line = max((node.depth for node in found), default=0)
         self._indent = " " if deepest_line > NARROW else "  "
-        for node in reversed(found):  # what is worth to be kept keeps the lines above it
-            above = node.above
-            if above is not None and node.rank < above.rank and above.call not in self._between:
-                above.rank = node.rank
+        _keep_above(found, self._between)
         return list(found), deeper
 
     def _add_phase(self, phase: Phase, found: list[_Node], depth: int | None) -> int:
@@ -363,7 +401,7 @@ class _Tree:
         inside = self._shapes.sizes[call] - 1
         is_body = call.code.kind in BODIES and call.error is None
         calls = f" ({counted(inside, 'call')} inside)" if is_body and inside else ""
-        return f"{thread}{number}{call_text(call)}{f'  ×{times:,}' if times else ''}{calls}"
+        return f"{thread}{number}{self._text(call)}{f'  ×{times:,}' if times else ''}{calls}"
 
     def _inside(
         self, entry: _Pending | _Skipped, node: _Node, found: list[_Node], depth: int | None
@@ -514,7 +552,7 @@ class _Tree:
     def _levels(self, entry: _Pending) -> _Skipped:
         count, last, resumed = self._chains[entry.call]
         sizes = self._shapes.sizes
-        ends = f"{call_text(entry.call)} … {call_text(last)}"
+        ends = f"{self._text(entry.call)} … {self._text(last)}"
         text = f"{count} levels alike: {short(ends, 150)}"
         weight = sizes[entry.call] - sizes[resumed]
         return _Skipped(text, entry.call, entry.above, weight, entry.rank, resumed)

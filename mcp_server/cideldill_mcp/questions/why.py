@@ -26,6 +26,9 @@ SUSPECTS: Final = 3
 _AROUND: Final = 6
 """Lines before and behind a line of a function that has no room as a whole."""
 
+_PATH: Final = 1_300
+"""Characters of the path."""
+
 _LONG: Final = 40
 """Lines of a function that are shown as a whole, at most."""
 
@@ -74,11 +77,11 @@ def path_part(recorded: Recorded, test: RecordedTest) -> Part | None:
         return None
     origin = origin_of(recorded, test)
     wanted = [] if origin is None else origin.chain
-    lines = path_text(test, phase, wanted, 1_000).splitlines()
+    lines = path_text(test, phase, wanted, _PATH).splitlines()
     if not lines:
         return None
     head = "path:" if origin is None or not origin.text else f"path: {_came_from(origin)}"
-    return Part("path", [head, *lines], _of_origin(origin, test), most=1_200)
+    return Part("path", [head, *lines], _of_origin(origin, test), most=_PATH + 200)
 
 
 def _came_from(origin: Origin) -> str:
