@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from types import CodeType, FrameType
 from typing import Final
 
-from pytest_cideldill.calltraces.row_file import plain
+from pytest_cideldill.calltraces.row_file import RowFile, plain
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import has_no_snapshot_yet
 from pytest_cideldill.project import Project
@@ -96,6 +98,16 @@ class CodeFacts:
         return ["code", self.number, self.module, code.co_qualname, file, first, last, self.kind]
 
 
+def parts_of(code: CodeType) -> Iterator[CodeType]:
+    """The parts of a function with code of their own: comprehensions, and bodies of classes."""
+    for constant in code.co_consts:
+        if type(constant) is CodeType and (
+            constant.co_name in _THROUGH or not constant.co_flags & _OPTIMIZED
+        ):
+            yield constant
+            yield from parts_of(constant)
+
+
 def _parameters(code: CodeType) -> tuple[str, ...]:
     """The names of the parameters as they are written: `*args` before the ones behind it."""
     positional, keyword_only = code.co_argcount, code.co_kwonlyargcount
@@ -124,6 +136,7 @@ class CodeTable:
         """By the id of the code; None: it is not the user's, or a part of a function."""
 
         self._kept: list[CodeType] = []
+        self._numbers = count(1)
         self.through: set[int] = set()
         self._seen_names: set[str] = set()
 
@@ -143,6 +156,13 @@ class CodeTable:
                 facts = self._facts(frame, file)
         self.known[key] = facts
         return facts
+
+    def number(self, facts: CodeFacts, rows: RowFile) -> int:
+        """The number of a code object in the rows; its row is added before the first use."""
+        if not facts.number:
+            facts.number = next(self._numbers)
+            rows.add(facts.row(self._lens.project))
+        return facts.number
 
     def similar(self) -> list[str]:
         """The dotted paths of all functions that were met."""

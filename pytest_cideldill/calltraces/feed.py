@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import CodeType
+from typing import TYPE_CHECKING
 
-from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
+
+if TYPE_CHECKING:
+    from pytest_cideldill.calltraces.starts import Starts
 
 Fail = Callable[[BaseException], bool]
 """Takes an exception that arrived in a callback. True: it is the program's, and is raised again;
@@ -22,16 +26,25 @@ class Feed:
         table: Knows the user's code.
         libraries: Name functions of libraries.
         fail: See there.
+        starts: Note which lines run; None: that is not wanted.
     """
 
     def __init__(
-        self, recorder: CallRecorder, table: CodeTable, libraries: Libraries, fail: Fail
+        self,
+        recorder: CallRecorder,
+        table: CodeTable,
+        libraries: Libraries,
+        fail: Fail,
+        starts: Starts | None = None,
     ) -> None:
         self._recorder = recorder
         self._table = table
         self._libraries = libraries
         self._fail = fail
         self._lined: dict[int, CodeType] = {}
+        self._starts = starts
+        self._lines = None if starts is None else starts.lines
+        self._met: set[int] = set()
 
     def start(self) -> None:
         """Record from now on."""
@@ -55,3 +68,10 @@ class Feed:
             self._lined[id(code)] = code
         else:
             self._lined.pop(id(code), None)
+
+    def _meet(self, code: CodeType, facts: CodeFacts | None) -> bool:
+        """Code starts for the first time while lines are noted; whether its lines are wanted."""
+        self._met.add(id(code))
+        if self._starts is not None and facts is not None:
+            self._starts.admits(facts)
+        return self._lines is not None and id(code) in self._lines.owners

@@ -96,7 +96,6 @@ class CallRecorder:
         self.choice = choice = CallChoice(request, values.lens)
         self.quiet = choice.quiet
         self._numbers = count(1)
-        self._codes = count(1)
         self._threads: dict[str, str] = {}
         self._tree = request.tree
         self._main = main_ident()
@@ -339,10 +338,7 @@ class CallRecorder:
 
     def _number(self, facts: CodeFacts) -> int:
         """The number of a code object in the rows."""
-        if not facts.number:
-            facts.number = next(self._codes)
-            self._rows.add(facts.row(self._lens.project))
-        return facts.number
+        return self._table.number(facts, self._rows)
 
     def _arguments(self, facts: CodeFacts, frame: FrameType) -> str:
         """The items of the list `args`, as JSON."""

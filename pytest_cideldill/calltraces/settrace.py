@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dis
 import sys
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.codes import CodeTable
 from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
+from pytest_cideldill.calltraces.starts import Starts
 from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
 from pytest_cideldill.tracing.code_shapes import Raised, Shape
 from pytest_cideldill.tracing.installer import Installer
@@ -32,9 +33,14 @@ class TracingFeed(Feed):
     """
 
     def __init__(
-        self, recorder: CallRecorder, table: CodeTable, libraries: Libraries, fail: Fail
+        self,
+        recorder: CallRecorder,
+        table: CodeTable,
+        libraries: Libraries,
+        fail: Fail,
+        starts: Starts | None = None,
     ) -> None:
-        super().__init__(recorder, table, libraries, fail)
+        super().__init__(recorder, table, libraries, fail, starts)
         self._shapes: dict[int, Shape] = {}
         self._raised: dict[int, Raised] = {}
         self._on_frame = self._event
@@ -69,9 +75,11 @@ class TracingFeed(Feed):
             key = id(code)
             known = self._table.known
             facts = known[key] if key in known else self._table.meet(frame)
+            if self._lines is not None and key not in self._met:
+                self._meet(code, facts)
             if facts is None:
                 self._count_library(frame)
-                return None
+                return self._on_frame if self._is_open(code) else None
             shape = self._shapes.get(key)
             if shape is None:
                 shape = self._shapes[key] = Shape(code)
@@ -83,7 +91,7 @@ class TracingFeed(Feed):
                     self._recorder.resumed(frame, None)
             finally:
                 keep_as_they_are(frame)
-            frame.f_trace_lines = key in self._lined
+            frame.f_trace_lines = self._wants_lines(code)
             return self._on_frame
         except BaseException as error:
             if not self._fail(error):
@@ -100,6 +108,8 @@ class TracingFeed(Feed):
         try:
             if event == "line":
                 self._line(frame)
+            elif id(frame.f_code) not in self._shapes:
+                pass  # a part of a function, whose lines alone are wanted
             elif event == "return":
                 self._leave(frame, arg)
             elif event == "exception":
@@ -115,9 +125,15 @@ class TracingFeed(Feed):
         raised = self._raised.get(id(frame))
         if raised is not None:
             self._goes_on(frame, raised)
-        if id(frame.f_code) not in self._lined:
+        code = frame.f_code
+        if not self._wants_lines(code):
+            frame.f_trace_lines = id(frame) in self._raised
             return
         try:
+            if self._lines is not None:
+                self._lines.passes(frame)
+            if id(code) not in self._lined:
+                return
             line = frame.f_lineno
             chosen = self._recorder.chosen
             if chosen is not None and chosen.frame_id == id(frame):
@@ -127,6 +143,12 @@ class TracingFeed(Feed):
         finally:
             keep_as_they_are(frame)
 
+    def _wants_lines(self, code: CodeType) -> bool:
+        return id(code) in self._lined or self._is_open(code)
+
+    def _is_open(self, code: CodeType) -> bool:
+        return self._lines is not None and self._lines.is_open(code)
+
     def _goes_on(self, frame: FrameType, raised: Raised) -> None:
         """A line begins after an exception: forget it once it is handled, so that it is freed."""
         if frame.f_lasti in self._shapes[id(frame.f_code)].catches:
@@ -134,7 +156,7 @@ class TracingFeed(Feed):
         raised.see(sys.exc_info()[1], frame.f_lasti)
         if not raised.entries:
             del self._raised[id(frame)]
-            frame.f_trace_lines = id(frame.f_code) in self._lined
+            frame.f_trace_lines = self._wants_lines(frame.f_code)
 
     def _exception(self, frame: FrameType, error: Any) -> None:
         if type(error) is StopIteration and frame.f_code.co_code[frame.f_lasti] in _ENDS_OF_LOOPS:

@@ -1,4 +1,7 @@
-"""Tells which user code starts, through `sys.settrace`: on 3.11; coverage goes on behind it."""
+"""Tells which user code starts, and which lines run, through `sys.settrace`: on 3.11.
+
+Coverage goes on behind it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ _GENERATORS: Final = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC
 
 
 class TracingStarts(StartSource):
-    """Owns the trace functions while tests run. No frame is traced beyond its start.
+    """Owns the trace functions while tests run.
+
+    A frame is traced beyond its start if lines are wanted and one of its function has still to run.
 
     Raises:
         SourceUnavailable: Another tool traces.
@@ -25,7 +30,7 @@ class TracingStarts(StartSource):
 
     def __init__(self, starts: Starts, fail: Fail) -> None:
         super().__init__(starts, fail)
-        self._noted = starts.noted
+        self._noted, self._lines = starts.noted, starts.lines
         self._foreign: set[int] = set()
         self._on_call, self._on_frame = self._call, self._event
         self._installer = Installer(self._on_call, self._on_frame, starts.lose)
@@ -40,7 +45,7 @@ class TracingStarts(StartSource):
         self._installer.remove()
 
     def renew(self) -> None:
-        self.starts.noted.clear()
+        """Frames that run are traced again when they go on, or at their next call."""
 
     def close(self) -> None:
         self._installer.remove()
@@ -50,29 +55,54 @@ class TracingStarts(StartSource):
         __tracebackhide__ = True
         code = frame.f_code
         key = id(code)
-        if key in self._noted or key in self._foreign:
+        if key in self._foreign:
+            return None
+        if key in self._noted and self._lines is None:
             return None
         try:
             if not self._installer.is_installed:
                 self._installer.leave(self._on_call)
                 return None
-            known = self.starts.table.known
-            facts = known[key] if key in known else self.starts.meets(frame)
-            if facts is None:
-                self._foreign.add(key)
-            elif not code.co_flags & _GENERATORS or frame.f_lasti == Shape(code).start:
-                try:
-                    if not (self.starts.has_imported and is_imported(frame)):
-                        self._noted[key] = 1
-                finally:
-                    keep_as_they_are(frame)
+            if key not in self._noted:
+                self._start(frame, key)
+            if self._lines is not None and self._lines.is_open(code):
+                return self._on_frame
         except BaseException as error:
             if self.fail(error):
                 self._installer.survive(frame)
                 raise
         return None
 
-    def _event(self, frame: FrameType, _event: str, _arg: Any) -> Any:
-        """Of a frame that ran when the tracing began."""
+    def _start(self, frame: FrameType, key: int) -> None:
+        code = frame.f_code
+        known = self.starts.table.known
+        facts = known[key] if key in known else self.starts.meets(frame)
+        if facts is None:
+            if self._lines is None or key not in self._lines.owners:
+                self._foreign.add(key)
+        elif not code.co_flags & _GENERATORS or frame.f_lasti == Shape(code).start:
+            try:
+                if not (self.starts.has_imported and is_imported(frame)):
+                    self._noted[key] = 1
+            finally:
+                keep_as_they_are(frame)
+
+    def _event(self, frame: FrameType, event: str, _arg: Any) -> Any:
+        """Of a frame whose lines are wanted, or that ran when the tracing began."""
+        __tracebackhide__ = True
+        lines = self._lines
+        if lines is None or not self._installer.is_installed:
+            frame.f_trace = None
+            return None
+        try:
+            try:
+                if event != "line" or lines.passes(frame):
+                    return self._on_frame
+            finally:
+                keep_as_they_are(frame)
+        except BaseException as error:
+            if self.fail(error):
+                self._installer.survive(frame)
+                raise
         frame.f_trace = None
         return None

@@ -1,4 +1,4 @@
-"""Which functions of the user start in each phase of a test; each counts at its first start.
+"""Which functions of the user start in each phase of a test, and which lines run, each once.
 
 What a fixture of wider scope runs when it is set up belongs to all tests that use it, not only to
 the first one. What a module runs when it is imported belongs to none: which test imports it first
@@ -8,14 +8,14 @@ is chance. An event source (`sysmon_starts`, `settrace_starts`) notes them, on a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain, count
+from itertools import chain
 from types import CodeType, FrameType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.feed import Fail
+from pytest_cideldill.calltraces.ran import Place, RanLines
 from pytest_cideldill.calltraces.row_file import RowFile
-from pytest_cideldill.project import Project
 
 _BODIES: Final = frozenset({"module", "class"})
 _IMPORTS: Final = frozenset({"exec_module", "_call_with_frames_removed"})
@@ -41,7 +41,7 @@ class StartSource:
         """It is over."""
 
     def renew(self) -> None:
-        """Nothing is noted any more, and the next start of each function will be."""
+        """Nothing is noted any more, and the next start or line of each function will be."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -50,33 +50,35 @@ class StartSource:
 
 
 class Starts:
-    """Collects the starts of a test, and of fixtures that tests share.
+    """Collects the starts and lines of a test, and of fixtures that tests share.
 
     Args:
         rows: Take them.
         table: Knows the user's code.
-        project: Names its files.
+        has_lines: Whether lines are wanted.
 
     Attributes:
         table: That.
-        noted: Ids of the code that started, in order; with a number for the source.
+        noted: Ids of the code that started, and lines that ran, in order; with a number for the
+            source.
+        lines: Notes lines; None: they are not wanted.
         has_imported: Whether a module of the user's was executed in this phase.
         source: The source of events; set once it is there.
     """
 
-    def __init__(self, rows: RowFile, table: CodeTable, project: Project) -> None:
+    def __init__(self, rows: RowFile, table: CodeTable, *, has_lines: bool = False) -> None:
         self.table = table
-        self.noted: dict[int, int] = {}
+        self.noted: dict[int | Place, int] = {}
+        self.lines = RanLines(self._notes) if has_lines else None
         self.has_imported = False
         self.source: StartSource | None = None
-        self._rows, self._project = rows, project
-        self._numbers = count(1)
+        self._rows = rows
         self._texts: dict[int, str] = {}
         self._has_lost = False
-        self._earlier: set[int] = set()
+        self._earlier: set[int | Place] = set()
         self._kept = 0
-        self._windows: list[list[int]] = []
-        self._shared: dict[int, tuple[object, list[int]]] = {}
+        self._windows: list[list[int | Place]] = []
+        self._shared: dict[int, tuple[object, list[int | Place]]] = {}
 
     def meets(self, frame: FrameType) -> CodeFacts | None:
         """The function of the user's of which a code object starts for the first time.
@@ -84,11 +86,26 @@ class Starts:
         On any thread, as is all that sources call.
         """
         facts = self.table.meet(frame)
-        if facts is None or facts.kind not in _BODIES:
+        if facts is None or self.admits(facts):
             return facts
-        self.has_imported = True
         self.table.known[id(facts.code)] = None  # its next start says no more than this one
         return None
+
+    def admits(self, facts: CodeFacts) -> bool:
+        """Whether code that starts is a function; its lines are wanted then."""
+        if facts.kind in _BODIES:
+            self.has_imported = True
+            return False
+        if self.lines is not None:
+            self.lines.meet(facts)
+        return True
+
+    def _notes(self, place: Place, frame: FrameType) -> bool:
+        if place not in self.noted:
+            if self.has_imported and is_imported(frame):
+                return False
+            self.noted[place] = 1
+        return True
 
     # --- tests, on the main thread --------------------------------------------------------------
 
@@ -123,9 +140,9 @@ class Starts:
             news = [key for key in news if key not in earlier]
         if news:
             earlier.update(news)
-            texts = self._texts  # a list of numbers would take several times as long
-            numbers = ",".join([texts.get(key) or self._text(key) for key in news])
-            self._rows.add_text(f'["starts",[{numbers}]]')
+            self._leave_starts([key for key in news if type(key) is int])
+            if self.lines is not None:
+                self._leave_lines([key for key in news if type(key) is tuple])
 
     def begin_shared(self) -> None:
         """A fixture of wider scope is set up."""
@@ -151,18 +168,31 @@ class Starts:
             self._has_lost = True
             self._rows.add(["reached", "events", message])
 
+    def _leave_starts(self, news: list[int]) -> None:
+        if news:
+            texts = self._texts  # a list of numbers would take several times as long
+            numbers = ",".join([texts.get(key) or self._text(key) for key in news])
+            self._rows.add_text(f'["starts",[{numbers}]]')
+
+    def _leave_lines(self, news: list[Place]) -> None:
+        lines: dict[int, list[int]] = {}
+        for key, line in news:
+            lines.setdefault(key, []).append(line)
+        for key, numbers in lines.items():
+            self._rows.add(["ran", int(self._text(key)), sorted(numbers)])
+
     def _text(self, key: int) -> str:
         """The number of a code object in the rows, as it is written."""
         facts = self.table.known[key]
         assert facts is not None
-        if not facts.number:
-            facts.number = next(self._numbers)
-            self._rows.add(facts.row(self._project))
-        text = self._texts[key] = str(facts.number)
+        text = self._texts[key] = str(self.table.number(facts, self._rows))
         return text
 
     def _renew(self) -> None:
         self._kept = 0
+        self.noted.clear()
+        if self.lines is not None:
+            self.lines.renew()
         if self.source is not None:
             self.source.renew()
 

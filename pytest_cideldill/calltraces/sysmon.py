@@ -11,6 +11,7 @@ from pytest_cideldill.calltraces.codes import CodeTable
 from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
+from pytest_cideldill.calltraces.starts import Starts
 from pytest_cideldill.calltraces.tool import OF_FRAMES, MonitoringTool
 
 _monitoring: Final = sys.monitoring
@@ -27,9 +28,14 @@ class MonitoringFeed(Feed):
     """
 
     def __init__(
-        self, recorder: CallRecorder, table: CodeTable, libraries: Libraries, fail: Fail
+        self,
+        recorder: CallRecorder,
+        table: CodeTable,
+        libraries: Libraries,
+        fail: Fail,
+        starts: Starts | None = None,
     ) -> None:
-        super().__init__(recorder, table, libraries, fail)
+        super().__init__(recorder, table, libraries, fail, starts)
         self._is_on = False
         callbacks = self._beginnings() | self._endings() | self._inside()
         self._tool = MonitoringTool(callbacks, self._events, self._local_events)
@@ -60,7 +66,8 @@ class MonitoringFeed(Feed):
         return OF_FRAMES if self._recorder.chosen is None else OF_FRAMES | _EVENTS.RAISE
 
     def _local_events(self, code: CodeType) -> int:
-        events = _EVENTS.LINE if id(code) in self._lined else 0
+        is_noted = self._lines is not None and id(code) in self._lines.owners
+        events = _EVENTS.LINE if is_noted or id(code) in self._lined else 0
         return events | (_EVENTS.CALL if self._recorder.wants_libraries else 0)
 
     # --- callbacks --------------------------------------------------------------------------
@@ -71,6 +78,7 @@ class MonitoringFeed(Feed):
         """Of frames that begin or go on."""
         recorder, table, fail = self._recorder, self._table, self._fail
         find, getframe, key, begin = table.known.get, sys._getframe, id, recorder.begin
+        has_lines, met = self._lines is not None, self._met
 
         def on_start(code: CodeType, _offset: int) -> Any:
             __tracebackhide__ = True
@@ -81,6 +89,8 @@ class MonitoringFeed(Feed):
                     facts = table.meet(frame)
                     if facts is not None and recorder.wants_libraries:
                         self._tool.arm(code)
+                if has_lines and key(code) not in met and self._meet(code, facts):
+                    self._tool.arm(code)
                 if facts is None:
                     return _DISABLE
                 begin(facts, frame)
@@ -164,10 +174,10 @@ class MonitoringFeed(Feed):
     def _inside(self) -> dict[int, Callable[..., Any]]:
         """Of lines, exceptions and calls."""
         recorder, fail, name_of = self._recorder, self._fail, self._libraries.name
-        find = self._table.known.get
+        find, noted = self._table.known.get, self._lines
         active, counts, getframe, key = recorder.active, recorder.counts_lines, sys._getframe, id
 
-        def on_line(_code: CodeType, line: int) -> None:
+        def on_line(code: CodeType, line: int) -> Any:
             __tracebackhide__ = True
             frame = getframe(1)
             try:
@@ -176,9 +186,13 @@ class MonitoringFeed(Feed):
                     chosen.line(frame, line)
                 if counts:
                     recorder.count_line(frame, line)
+                if noted is not None and noted.begins(code, line, frame):
+                    facts = find(key(code))  # each pass over a line of the asked function counts
+                    return _DISABLE if facts is None or not facts.matches else None
             except BaseException as error:
                 if fail(error):
                     raise
+            return None
 
         def on_raise(_code: CodeType, _offset: int, thrown: BaseException) -> None:
             __tracebackhide__ = True

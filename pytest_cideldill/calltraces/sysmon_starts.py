@@ -1,10 +1,11 @@
-"""Tells which user code starts, through `sys.monitoring`: from 3.12 on.
+"""Tells which user code starts, and which lines run, through `sys.monitoring`: from 3.12 on.
 
 Two tool ids. One discovers code: a global event that switches itself off at each code object. The
 other watches the user's functions alone, by local events. `restart_events` is no way to have those
 again in the next test: each code object of pytest and of libraries would report too, and to each
 tool. Arming one function again takes as long as some tens of its events, as the interpreter goes
-through all of its code. So an event is switched off only in functions that start often.
+through all of its code. So the event of starts is switched off only in functions that start often.
+That of a line is at its first pass: with its function all of them are armed again at once.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pytest_cideldill.tracing.tool_ids import (
 
 _monitoring: Final = sys.monitoring
 _START: Final = _monitoring.events.PY_START
+_LINE: Final = _monitoring.events.LINE
 _DISABLE: Final = _monitoring.DISABLE
 _UNKNOWN: Final = object()
 _set_local_events: Final = _monitoring.set_local_events
@@ -50,22 +52,23 @@ class MonitoringStarts(StartSource):
         self._armed: dict[int, CodeType] = {}
         self._off: dict[int, CodeType] = {}
         self._ids = (NONE, NONE)
+        self._owners = None if starts.lines is None else starts.lines.owners
         self._on_first = self._discovery()
         self._on_start = self._watch()
+        self._on_line = self._passes()
         self._move(claim())
         lend(self)
 
     def renew(self) -> None:
-        self.starts.noted.clear()
         off = self._off.copy()
         self._off.clear()
-        discovery, watch = self._ids
-        if watch in (NONE, discovery):
+        watch = self._ids[1]
+        if watch == NONE:
             return
         for code in off.values():
             with suppress(ValueError, SystemError):
                 _set_local_events(watch, code, 0)  # else it stays switched off
-                _set_local_events(watch, code, _START)
+            self._arm(code)
 
     def close(self) -> None:
         """Give the ids back."""
@@ -83,8 +86,7 @@ class MonitoringStarts(StartSource):
         _monitoring.restart_events()  # what was switched off stays so for the next owner
         if self._ids[1] == NONE:
             self.starts.lose(
-                "the program took all tool ids of sys.monitoring: functions that started then were "
-                "not noted"
+                "the program took all tool ids of sys.monitoring: what ran then was not noted"
             )
 
     def _move(self, now: tuple[int, int]) -> None:
@@ -95,12 +97,15 @@ class MonitoringStarts(StartSource):
                 for code in list(self._armed.values()):
                     _set_local_events(tool, code, 0)
                 _monitoring.register_callback(tool, _START, None)
+                _monitoring.register_callback(tool, _LINE, None)
                 ORIGINAL.free_tool_id(tool)
         discovery, watch = now
         with suppress(ValueError):
             if watch not in (NONE, discovery):
                 _monitoring.register_callback(watch, _START, self._on_start)
                 _monitoring.set_events(watch, 0)
+            if watch != NONE:
+                _monitoring.register_callback(watch, _LINE, self._on_line)
                 for code in list(self._armed.values()):
                     self._arm(code)
             if discovery != NONE:
@@ -110,16 +115,21 @@ class MonitoringStarts(StartSource):
     def _arm(self, code: CodeType) -> None:
         self._armed[id(code)] = code
         discovery, watch = self._ids
-        if watch not in (NONE, discovery):
+        events = 0
+        if watch != discovery and self.starts.table.known.get(id(code)) is not None:
+            events = _START
+        if self._owners is not None and id(code) in self._owners:
+            events |= _LINE
+        if events and watch != NONE:
             with suppress(ValueError, SystemError):  # code that C has made
-                _set_local_events(watch, code, _START)
+                _set_local_events(watch, code, events)
 
     # --- callbacks ------------------------------------------------------------------------------
 
     def _discovery(self) -> Callable[..., Any]:
         """Of code that starts for the first time; of all, with a single id."""
         starts, fail, noted = self.starts, self.fail, self.starts.noted
-        find, getframe, key = starts.table.known.get, sys._getframe, id
+        find, getframe, key, owners = starts.table.known.get, sys._getframe, id, self._owners
 
         def on_first(code: CodeType, _offset: int) -> Any:
             __tracebackhide__ = True
@@ -128,7 +138,7 @@ class MonitoringStarts(StartSource):
                 facts: Any = find(number, _UNKNOWN)
                 if facts is _UNKNOWN:
                     facts = starts.meets(getframe(1))
-                    if facts is not None:
+                    if facts is not None or (owners is not None and number in owners):
                         self._arm(code)
                 if facts is None:
                     return _DISABLE
@@ -169,3 +179,22 @@ class MonitoringStarts(StartSource):
                 return None
 
         return on_start
+
+    def _passes(self) -> Callable[..., Any]:
+        """Of lines of the user's functions."""
+        lines, fail, off = self.starts.lines, self.fail, self._off
+        getframe, key = sys._getframe, id
+
+        def on_line(code: CodeType, line: int) -> Any:
+            __tracebackhide__ = True
+            try:
+                if lines is None or not lines.begins(code, line, getframe(1)):
+                    return None
+                off[key(code)] = code
+                return _DISABLE
+            except BaseException as error:
+                if fail(error):
+                    raise
+                return None
+
+        return on_line

@@ -153,7 +153,8 @@ class QuestionPlugin:
     def __init__(self, config: pytest.Config, request: TraceRequest, rows: RowFile) -> None:
         self._request, self._rows = request, rows
         # Without values of the program a phase is short: what takes time once in it would show.
-        self._has_values = not request.starts
+        is_light = request.starts or (request.ran and not _has_calls(request))
+        self._has_values = not is_light
         settings = read_settings(config)
         key = request.key or secrets.token_hex(32)
         configure = Configure("never", 1.0, tag_key=key, no_redact=request.no_redact)
@@ -166,11 +167,12 @@ class QuestionPlugin:
         self._redactor = redactor
         self._is_over = self._is_fork = False
         self.experiment = _experiment(request, rows, host)
-        recording = (StartWatch if request.starts else _Recording)(request, rows, self.lens)
+        recording = (StartWatch if is_light else _Recording)(request, rows, self.lens)
         self._recording = recording
-        if isinstance(recording, StartWatch):
-            recording.host = host
-            config.pluginmanager.register(recording, "cideldill-starts")
+        starts = recording if isinstance(recording, StartWatch) else recording.starts
+        if starts is not None:
+            starts.host = host
+            config.pluginmanager.register(starts, "cideldill-starts")
 
     def change(self, config: pytest.Config, request: TraceRequest) -> None:
         """In a fork, after the collection: change what the tests do.
@@ -373,6 +375,7 @@ class _Recording:
         self._values = Values(lens)
         self._table = CodeTable(lens, name, has_parts=request.watch is not None)
         self._failed = False
+        self.starts: StartWatch | None = None
         self._recorder: CallRecorder | WatchRecorder
         self._feed: Feed | WatchFeed | None = None
         if request.watch is not None:
@@ -383,8 +386,12 @@ class _Recording:
             )
         else:
             self._recorder = recorder = CallRecorder(request, rows, self._table, self._values)
-            if request.tree or name is not None:
-                self._feed = _feed()(recorder, self._table, Libraries(lens.project), self._fail)
+            if request.ran:
+                self.starts = StartWatch(request, rows, lens, self._table)
+            if _has_calls(request):
+                noted = None if self.starts is None else self.starts.starts
+                libraries = Libraries(lens.project)
+                self._feed = _feed()(recorder, self._table, libraries, self._fail, noted)
                 recorder.source = self._feed
         if self._feed is not None:
             at_fork(after_in_child=self._feed.abandon)
@@ -397,10 +404,14 @@ class _Recording:
 
     def begin_test(self, item: pytest.Item) -> None:
         """A test begins."""
+        if self.starts is not None:
+            self.starts.begin_test(item)
 
     def go_on(self) -> None:
         """A phase of a test begins."""
         self._values.renew()
+        if self.starts is not None:
+            self.starts.go_on()
         if self._feed is not None and not self._failed:
             self._feed.start()
 
@@ -408,8 +419,12 @@ class _Recording:
         """It is over: what pytest does in between is not of the test."""
         if self._feed is not None:
             self._feed.stop()
+        if self.starts is not None:
+            self.starts.pause()
 
     def end_test(self) -> None:
+        if self.starts is not None:
+            self.starts.end_test()
         self._recorder.end_test()
         self._rows.flush()
 
@@ -447,6 +462,11 @@ def _experiment(request: TraceRequest, rows: RowFile, host: Host) -> Experiment 
     from pytest_cideldill.hooks.experiment import Experiment
 
     return Experiment(request, rows, host)
+
+
+def _has_calls(request: TraceRequest) -> bool:
+    """Whether calls are recorded, or a value is watched."""
+    return request.tree or request.function is not None or request.watch is not None
 
 
 def _feed() -> type[Feed]:

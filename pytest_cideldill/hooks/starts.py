@@ -1,4 +1,4 @@
-"""Records which functions each test starts, for a question about many tests.
+"""Records which functions each test starts, and which lines run, for questions about many tests.
 
 On pytest's main thread; what starts is noted on any thread (`calltraces.starts`).
 """
@@ -29,34 +29,40 @@ _MOST_CAUSES: Final = 20
 
 
 class StartWatch:
-    """Notes starts in the phases of tests; a plugin of pytest.
+    """Notes starts and lines in the phases of tests; a plugin of pytest.
 
     Args:
         request: What is wanted.
         rows: Take it.
         lens: Knows the project.
+        table: Knows the user's code for a feed, which notes lines while it records calls; None:
+            there is no feed, and starts are noted too.
 
     Attributes:
         host: Gets failures of ours.
+        starts: What is noted.
 
     Raises:
         SourceUnavailable: There can be no events here.
     """
 
-    def __init__(self, request: TraceRequest, rows: RowFile, lens: Lens) -> None:  # noqa: ARG002
+    def __init__(
+        self, request: TraceRequest, rows: RowFile, lens: Lens, table: CodeTable | None = None
+    ) -> None:
         self.host: Host | None = None
         self._rows, self._lens = rows, lens
         self._item: pytest.Item | None = None
         self._failed = False
-        self._starts = Starts(rows, CodeTable(lens, None), lens.project)
-        self._source = self._starts.source = _source()(self._starts, self._fail)
-        at_fork(after_in_child=self._source.close)
+        self.starts = Starts(rows, table or CodeTable(lens, None), has_lines=request.ran)
+        if table is None:
+            source = self.starts.source = _source()(self.starts, self._fail)
+            at_fork(after_in_child=source.close)
 
     # --- what the plugin of the question calls ----------------------------------------------
 
     def begin_test(self, item: pytest.Item) -> None:
         self._item = item
-        self._starts.begin_test()
+        self.starts.begin_test()
 
     def begin_setup(self, module: object) -> None:
         """Which module a test is in does not matter."""
@@ -64,17 +70,18 @@ class StartWatch:
     def go_on(self) -> None:
         """A phase of a test begins."""
         if not self._failed:
-            self._starts.go_on()
+            self.starts.go_on()
 
     def pause(self) -> None:
         """It is over."""
-        self._starts.pause(_fixtures_of(self._item))
+        self.starts.pause(_fixtures_of(self._item))
 
     def end_test(self) -> None:
         self._item = None
 
     def close(self) -> None:
-        self._source.close()
+        if self.starts.source is not None:
+            self.starts.source.close()
 
     def _fail(self, error: BaseException) -> bool:
         """Whether an exception is the program's; else it is a failure of ours, and the end."""
@@ -82,7 +89,7 @@ class StartWatch:
             return True
         if not isinstance(error, RecursionError) and not self._failed:
             self._failed = True
-            self._source.close()
+            self.close()
             self._rows.add(["reached", "failure", f"pytest-cideldill failed: {text_of(error)}"])
         return False
 
@@ -101,10 +108,10 @@ class StartWatch:
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
         is_shared = fixturedef.scope != "function"
         if is_shared:
-            self._starts.begin_shared()
+            self.starts.begin_shared()
         yield
         if is_shared:
-            self._starts.end_shared(fixturedef)
+            self.starts.end_shared(fixturedef)
 
     @pytest.hookimpl(trylast=True)
     @guest
@@ -113,7 +120,7 @@ class StartWatch:
     ) -> None:
         """A phase has failed."""
         if isinstance(report, pytest.TestReport) and call.excinfo is not None:
-            self._starts.frames(_frames(call.excinfo.value))
+            self.starts.frames(_frames(call.excinfo.value))
 
 
 def _frames(error: BaseException) -> Iterator[CodeType]:

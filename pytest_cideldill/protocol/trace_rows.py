@@ -37,6 +37,9 @@ it is gone |
 | `raise` | text | an exception arises in the line, or arrives there |
 | `starts` | codes | functions that started in a phase and in none before it, in order; at its \
 end. What shared fixtures have run counts for each test that uses them |
+| `ran` | code, lines | lines of a function that ran in a phase and in none before it; at its end. \
+Lines of comprehensions and classes in it are its own; what shared fixtures and imports have run \
+counts as for `starts` |
 | `frames` | codes | functions in the traceback of the failure of a phase, the innermost first |
 | `failed` | phase, facts | what failed in a phase: `type`, `message`; `frames`, innermost first, \
 each `[file, line, function, whether it is the user's]`; `locals` of the user's innermost one as \
@@ -106,7 +109,8 @@ class TraceRequest:
         counts: Whether it is wanted how often each line of the function ran.
         calls: Most calls that are recorded.
         lines: Most lines of the chosen call that are recorded; the last ones are beside that.
-        starts: Whether the functions that each test starts are wanted; then nothing else is.
+        starts: Whether the functions that each test starts are wanted; then no calls are.
+        ran: Whether the lines that ran are wanted: beside calls, else with `starts`.
         keyword: As pytest's `-k`; None: the user's.
         markers: As pytest's `-m`; None: the user's.
         key: Of the tags of secrets, hex.
@@ -135,6 +139,7 @@ class TraceRequest:
     calls: int = 100_000
     lines: int = 300_000
     starts: bool = False
+    ran: bool = False
     keyword: str | None = None
     markers: str | None = None
     key: str = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from _thread import get_ident
-from itertools import count
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Final, Protocol
 
@@ -67,7 +66,6 @@ class WatchRecorder:
         self.watch: Watch | None = None
         self.source: Arming | None = None
         self._name = ""
-        self._codes = count(1)
         self._main = main_ident()
         self._aliases = Aliases(values.lens.project, table, self._is_user, self._show)
         self._renew()
@@ -265,12 +263,7 @@ class WatchRecorder:
     def _number(self, code: CodeType | None) -> int:
         """The number of a code object in the rows; 0 for none."""
         facts = self._table.known.get(id(code))
-        if facts is None:
-            return 0
-        if not facts.number:
-            facts.number = next(self._codes)
-            self._rows.add(facts.row(self._lens.project))
-        return facts.number
+        return 0 if facts is None else self._table.number(facts, self._rows)
 
     def _thread(self, ident: int) -> str:
         return self._lens.text(thread_names().get(ident, "another thread"), 100)

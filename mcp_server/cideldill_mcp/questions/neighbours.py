@@ -1,4 +1,4 @@
-"""Which test is the nearest passing one: of the same parameters, class or file."""
+"""Which tests are near another one and may pass: of the same parameters, class or file."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from typing import Final
 from cideldill_mcp.questions.asker import FAILING
 
 MOST: Final = 6
-"""Candidates that are run."""
+"""Candidates that are run to find one that passes."""
+
+MOST_COMPARED: Final = 30
+"""Tests that are run to compare their lines with those of a failing one."""
 
 Outcome = Callable[[str], str | None]
 """What became of a test before; None: it is not known."""
 
 
-def candidates(nodeid: str, others: Sequence[str], before: Outcome) -> list[str]:
+def candidates(nodeid: str, others: Sequence[str], before: Outcome, most: int = MOST) -> list[str]:
     """Tests that may pass and are near, the nearest first.
 
     Args:
         nodeid: The test whose neighbours they are.
         others: The other tests of its file.
         before: Those that passed come first, those that failed last.
+        most: So many at most: `MOST`, or `MOST_COMPARED`.
     """
 
     parameters = _parameters(nodeid)
@@ -33,7 +37,7 @@ def candidates(nodeid: str, others: Sequence[str], before: Outcome) -> list[str]
         return outcome in FAILING, _distance(nodeid, other), outcome != "passed", -same, -alike
 
     near = [each for each in others if each != nodeid and before(each) != "skipped"]
-    return sorted(near, key=rank)[:MOST]
+    return sorted(near, key=rank)[:most]
 
 
 def _parameters(nodeid: str) -> list[str]:

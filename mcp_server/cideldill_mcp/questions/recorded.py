@@ -5,7 +5,7 @@ The columns of the rows are explained in `pytest_cideldill.protocol.trace_rows`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -153,6 +153,7 @@ class Phase:
         line: Its place.
         continued: Calls of an earlier phase that an exception left in this one: of fixtures.
         starts: The functions that started in it and in no phase before, in order.
+        ran: The lines that ran in it and in no phase before, by function.
         frames: The functions in the traceback of its failure, the innermost first.
     """
 
@@ -160,6 +161,7 @@ class Phase:
     roots: list[Call] = field(default_factory=list)
     continued: list[Call] = field(default_factory=list)
     starts: list[Code] = field(default_factory=list)
+    ran: list[tuple[Code, set[int]]] = field(default_factory=list)
     frames: list[Code] = field(default_factory=list)
     outcome: str = ""
     text: str = ""
@@ -236,6 +238,11 @@ class RecordedTest:
     failed: Failed | None = None
 
     @property
+    def ran(self) -> list[tuple[Code, set[int]]]:
+        """The lines that ran in any phase, by code object; none if that was not recorded."""
+        return lines_in(self.phases)
+
+    @property
     def failure(self) -> Phase | None:
         """The first phase that failed."""
         return next((phase for phase in self.phases if phase.outcome == FAILED), None)
@@ -302,6 +309,15 @@ class Recorded:
     unreached: dict[int, dict[str, Any]] = field(default_factory=dict)
     patched: list[str] | None = None
     unforked: dict[int, str] = field(default_factory=dict)
+
+
+def lines_in(phases: Iterable[Phase]) -> list[tuple[Code, set[int]]]:
+    """The lines that ran in some phases, by code object."""
+    found: dict[int, tuple[Code, set[int]]] = {}
+    for phase in phases:
+        for code, lines in phase.ran:
+            found.setdefault(code.number, (code, set()))[1].update(lines)
+    return list(found.values())
 
 
 def descendants(call: Call) -> Iterator[Call]:

@@ -126,6 +126,7 @@ class _Reader:
             "outcome": self._add_outcome,
             "test": self._add_test,
             "starts": self._add_starts,
+            "ran": self._add_ran,
             "frames": self._add_frames,
             "failed": self._add_failed,
             "test_files": self._add_test_files,
@@ -210,6 +211,9 @@ class _Reader:
 
     def _add_starts(self, codes: list[int]) -> None:
         self._phase_now().starts += [self.recorded.codes[number] for number in codes]
+
+    def _add_ran(self, code: int, lines: list[int]) -> None:
+        self._phase_now().ran.append((self.recorded.codes[code], set(lines)))
 
     def _add_frames(self, codes: list[int]) -> None:
         failed = self._test.failure or self._phase_now()

@@ -1,0 +1,329 @@
+"""What ran in a failing test and in none of its passing neighbours, and the reverse. Pure.
+
+Lines are compared as statements: what is inside of one, a conditional expression or a short
+circuit, can't be seen. A statement that only one side ran is shown with the branch it is behind.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cideldill_mcp.questions.fitting import counted, short
+from cideldill_mcp.questions.listing import Listing, Node, SourceFiles
+from cideldill_mcp.questions.ran import (
+    Evidence,
+    Function,
+    Key,
+    functions,
+    is_of_tests,
+    key_of,
+    left_by_errors,
+    nearness,
+)
+from cideldill_mcp.questions.recorded import Code, Phase, RecordedTest, lines_in
+
+_PASSED: Final = frozenset({"passed", "xpassed"})
+
+_MOST_LINES: Final = 6
+"""Places inside of functions that are shown."""
+
+_MOST_FUNCTIONS: Final = 4
+"""Whole functions that are shown."""
+
+_MOST_EVIDENCE: Final = 100
+
+_TEXT: Final = 80
+"""Characters of a line of source."""
+
+_NEUTRAL: Final = (ast.Global, ast.Nonlocal)
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+_GENERATORS: Final = frozenset({"generator", "async_generator", "coroutine"})
+_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyHere:
+    """What only the failing test ran, or only the others; both are empty if there is nothing.
+
+    Attributes:
+        lines: The text.
+        evidence: All of it as data, the most telling first.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """Statements of one block, one after the other.
+
+    Attributes:
+        first: First line.
+        last: Last line of the last statement in it that ran.
+        behind: What leads into the block, if it begins there; else empty.
+        branch: The line of the statement that branches there; 0 without.
+        end: Its last line.
+    """
+
+    first: int
+    last: int
+    behind: str
+    branch: int
+    end: int
+
+
+def only_here(
+    test: RecordedTest,
+    neighbours: Sequence[RecordedTest],
+    files: SourceFiles,
+    test_files: Collection[str] = (),
+) -> OnlyHere:
+    """Compare the lines of a failing test with those of its neighbours.
+
+    Args:
+        test: With the lines that ran; of a phase behind the failure they don't count.
+        neighbours: With the same. Those that did not pass are left out.
+        files: The sources.
+        test_files: Where tests are defined; functions there, and in the file of the test, are no
+            news.
+    """
+    passing = [
+        each for each in neighbours if each.outcome in _PASSED and each.nodeid != test.nodeid
+    ]
+    there = [ran for each in passing if (ran := functions(each.ran))]
+    comparison = _Comparison(test, there, files, test_files)
+    inside, whole = comparison.inside(), comparison.whole()
+    if not (inside or whole):
+        return OnlyHere()
+    lines = [f"against {counted(len(there), 'passing neighbour')}:"]
+    lines += [text for _, text in inside[:_MOST_LINES]]
+    if (more := len(inside) - _MOST_LINES) > 0:
+        lines.append(f"… {counted(more, 'more place')} inside of functions")
+    lines += [text for _, text in whole[:_MOST_FUNCTIONS]]
+    if (more := len(whole) - _MOST_FUNCTIONS) > 0:
+        lines.append(f"… {counted(more, 'more function')} only here")
+    evidence = [each for each, _ in inside + whole]
+    return OnlyHere(lines, evidence[:_MOST_EVIDENCE])
+
+
+class _Comparison:
+    """Finds what differs between a test and others, each piece with its text.
+
+    Args:
+        test: The test.
+        there: What each of the others ran.
+        files: The sources.
+        test_files: Where tests are defined.
+    """
+
+    def __init__(
+        self,
+        test: RecordedTest,
+        there: list[dict[Key, Function]],
+        files: SourceFiles,
+        test_files: Collection[str],
+    ) -> None:
+        self._test, self._there, self._files = test, there, files
+        self._test_files = frozenset(test_files)
+        self._before = functions(lines_in(_up_to_failure(test)))
+        self._all = functions(test.ran)
+        self._left = left_by_errors(test)
+        self._near = nearness(test)
+
+    def whole(self) -> list[tuple[Evidence, str]]:
+        """Functions that none of the others ran."""
+        if not self._there:
+            return []
+        found = [
+            each.code
+            for key, each in self._before.items()
+            if not self._is_of_tests(each.code) and not any(key in ran for ran in self._there)
+        ]
+        # Those inside of one that is there are a part of it.
+        outer = [code for code in found if not any(_is_inside(code, other) for other in found)]
+        return [
+            (
+                Evidence(code, code.first, code.last, "ran only here"),
+                f"only here: {code.name} {_place(code, code.first, code.last)}",
+            )
+            for code in sorted(outer, key=self._near)
+        ]
+
+    def inside(self) -> list[tuple[Evidence, str]]:
+        """Statements of functions that others ran, too."""
+        found: list[tuple[tuple[bool, tuple[int, int]], Evidence, str]] = []
+        for key, here in self._before.items():
+            others = [ran[key].lines for ran in self._there if key in ran]
+            if others:
+                order = self._is_of_tests(here.code), self._near(here.code)
+                found += [(order, *each) for each in self._in_function(key, here, others)]
+        return [(evidence, text) for _, evidence, text in sorted(found, key=lambda it: it[0])]
+
+    def _in_function(
+        self, key: Key, here: Function, others: list[set[int]]
+    ) -> Iterator[tuple[Evidence, str]]:
+        listing = self._files.listing(here.code)
+        if listing.node is None or isinstance(listing.node, ast.Lambda):
+            return
+        ran_here = _statements(listing, here.lines)
+        ran_there = [_statements(listing, lines) for lines in others]
+        only = list(_regions(listing, ran_here.difference(*ran_there)))
+        note = "" if len(others) == len(self._there) else f"{len(others)} of them ran {_bare(key)}"
+        for region in only:
+            yield self._found("only here", here.code, listing, region, note)
+        if self._is_of_tests(here.code):
+            return
+        ran_ever = _statements(listing, self._all[key].lines)
+        missing = set.intersection(*ran_there) - ran_ever
+        for region in _regions(listing, missing):
+            if self._is_told(region, here.code, only, ran_ever):
+                yield self._found("not here", here.code, listing, region, note)
+
+    def _is_told(
+        self, region: _Region, code: Code, only: Sequence[_Region], ran: Collection[int]
+    ) -> bool:
+        """Whether it says something that a statement was left out.
+
+        It does not where an exception left the function before, or where it is the other side of
+        what only this test ran.
+        """
+        is_left = key_of(code) in self._left
+        if not region.branch:
+            return not (is_left or only or code.kind in _GENERATORS)
+        if any(each.branch == region.branch for each in only):
+            return False
+        return not is_left or any(line > region.end for line in ran)
+
+    def _found(
+        self, word: str, code: Code, listing: Listing, region: _Region, note: str
+    ) -> tuple[Evidence, str]:
+        notes = [f"behind: {region.behind}"] if region.behind else []
+        notes += [note] if note else []
+        text = short(listing.statement(region.first), _TEXT)
+        end = f"  ({'; '.join(notes)})" if notes else ""
+        place = _place(code, region.first, region.last)
+        reason = f"{word}: {text}"
+        if region.behind:
+            taken = "taken only here" if word == "only here" else "not taken here"
+            reason = f"{region.behind} {taken}"
+        evidence = Evidence(code, region.first, region.last, reason)
+        return evidence, f"{word}: {code.name} {place}  {text}{end}"
+
+    def _is_of_tests(self, code: Code) -> bool:
+        return is_of_tests(code, self._test.nodeid, self._test_files)
+
+
+def _up_to_failure(test: RecordedTest) -> Iterator[Phase]:
+    """The phases of a test; what runs behind the one that failed did not make it fail."""
+    for phase in test.phases:
+        yield phase
+        if phase is test.failure:
+            return
+
+
+def _statements(listing: Listing, lines: Collection[int]) -> set[int]:
+    """First lines of the statements that ran."""
+    return {listing.starts[line] for line in lines if line in listing.starts}
+
+
+def _regions(listing: Listing, wanted: Collection[int]) -> Iterator[_Region]:
+    """Statements in order, those of one block joined; what is inside of one is a part of it."""
+    if not wanted or not isinstance(listing.node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return
+    pending: list[tuple[Sequence[ast.stmt], str, Node | None]] = [(listing.node.body, "", None)]
+    while pending:
+        block, behind, branch = pending.pop()
+        statements = [each for each in block if not _is_neutral(each)]
+        at = 0
+        deeper: list[tuple[Sequence[ast.stmt], str, Node | None]] = []
+        while at < len(statements):
+            if _start(statements[at]) not in wanted:
+                deeper += _blocks(listing, statements[at])
+                at += 1
+                continue
+            begun = at
+            while at < len(statements) and _start(statements[at]) in wanted:
+                at += 1
+            first = _start(statements[begun])
+            end = statements[at - 1].end_lineno or first
+            last = max(line for line in wanted if first <= line <= end)
+            leads = begun == 0 and branch is not None
+            yield _Region(
+                first,
+                listing.ends.get(last, last),
+                behind if leads else "",
+                _line(branch) if leads and branch is not None else 0,
+                _end(branch) if leads and branch is not None else 0,
+            )
+        pending += reversed(deeper)
+
+
+def _blocks(
+    listing: Listing, node: ast.stmt
+) -> Iterator[tuple[Sequence[ast.stmt], str, Node | None]]:
+    """The blocks of a statement, what leads into each, and the statement that branches there.
+
+    A block on the line of its header is left out: whether it ran can't be seen.
+    """
+    if isinstance(node, _DEFINITIONS):
+        return
+    header = short(listing.statement(_start(node)), _TEXT)
+    if isinstance(node, ast.With | ast.AsyncWith):
+        yield node.body, "", None
+    if isinstance(node, ast.Match):
+        for case in node.cases:
+            text = short(listing.statement(case.pattern.lineno), _TEXT)
+            if _start(case.body[0]) > (case.pattern.end_lineno or 0):
+                yield case.body, text, node
+    if isinstance(node, ast.Try | ast.TryStar):
+        yield node.body, "", None
+        for handler in node.handlers:
+            text = short(listing.statement(handler.lineno), _TEXT)
+            if _start(handler.body[0]) > listing.ends.get(handler.lineno, handler.lineno):
+                yield handler.body, text, node
+        yield node.orelse, "else of try:", node
+        yield node.finalbody, "", None
+    if isinstance(node, (ast.If, *_LOOPS)):
+        if _start(node.body[0]) > listing.ends.get(_start(node), 0):
+            yield node.body, header, node
+        if node.orelse and _start(node.orelse[0]) > (node.body[-1].end_lineno or 0):
+            yield node.orelse, f"else of {header}", node
+
+
+def _is_neutral(node: ast.stmt) -> bool:
+    """Whether a statement makes no code."""
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    is_bare = isinstance(node, ast.AnnAssign) and node.value is None
+    return is_text or is_bare or isinstance(node, _NEUTRAL)
+
+
+def _start(node: ast.stmt) -> int:
+    """The first line of a statement, with decorators."""
+    decorators = node.decorator_list if isinstance(node, _DEFINITIONS) else []
+    return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _line(node: Node) -> int:
+    return node.pattern.lineno if isinstance(node, ast.match_case) else node.lineno
+
+
+def _end(node: Node) -> int:
+    last = node.body[-1] if isinstance(node, ast.match_case) else node
+    return last.end_lineno or 0
+
+
+def _is_inside(code: Code, other: Code) -> bool:
+    is_same = code is other or code.file != other.file
+    return not is_same and code.name.startswith(f"{other.name}.") and code.last <= other.last
+
+
+def _place(code: Code, first: int, last: int) -> str:
+    return f"{code.file}:{first}" if first == last else f"{code.file}:{first}–{last}"
+
+
+def _bare(key: Key) -> str:
+    return key[1].rpartition(".")[2]

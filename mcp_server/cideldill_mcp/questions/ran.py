@@ -1,0 +1,109 @@
+"""What a test ran, by functions and statements; shared by the parts of an answer about lines."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cideldill_mcp.questions.listing import Listing
+from cideldill_mcp.questions.recorded import BODIES, Call, Code, RecordedTest
+
+Key = tuple[str, str, int]
+"""Equal for code objects of one function: file, name, first line."""
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class Evidence(NamedTuple):
+    """Lines of a function, and what is remarkable about them, in a few words."""
+
+    code: Code
+    first: int
+    last: int
+    reason: str
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A function that ran.
+
+    Attributes:
+        code: One of its code objects.
+        lines: Those that ran, in all of its code objects.
+    """
+
+    code: Code
+    lines: set[int]
+
+
+def key_of(code: Code) -> Key:
+    """The key of a function."""
+    return code.file, code.name, code.first
+
+
+def functions(ran: Iterable[tuple[Code, set[int]]]) -> dict[Key, Function]:
+    """The functions among what ran, in order; bodies of modules and classes are none."""
+    found: dict[Key, Function] = {}
+    for code, lines in ran:
+        if code.kind not in BODIES:
+            found.setdefault(key_of(code), Function(code, set())).lines |= lines
+    return found
+
+
+def is_of_tests(code: Code, nodeid: str, test_files: Collection[str] = ()) -> bool:
+    """Whether a function is in a test file or a `conftest.py`: no code under test."""
+    file = code.file
+    is_named = file in test_files or file == nodeid.partition("::")[0]
+    return is_named or os.path.basename(file) == "conftest.py"
+
+
+def has_run(listing: Listing, lines: Collection[int], line: int) -> bool:
+    """Whether a line of a function ran: as a part of a statement that began.
+
+    Args:
+        listing: Of the function.
+        lines: Those that ran in it.
+        line: Any line of it. Those of its header ran if it did.
+    """
+    if line in lines:
+        return True
+    if listing.node is None or isinstance(listing.node, ast.Lambda):
+        return False
+    start = listing.start(line)
+    if start == listing.first:
+        return bool(lines)
+    node = listing.nodes.get(start)
+    if isinstance(node, _DEFINITIONS) and line >= node.body[0].lineno > node.lineno:
+        return False  # it is inside, and has lines of its own
+    return start in listing.starts.values() and start in {listing.start(each) for each in lines}
+
+
+def nearness(test: RecordedTest) -> Callable[[Code], tuple[int, int]]:
+    """How near functions are to the failure of a test: the smaller, the nearer.
+
+    Those in its traceback come first, the innermost of them before all; then those that were called
+    late before it.
+    """
+    failure = test.failure
+    frames: dict[Key, int] = {}
+    for at, code in enumerate(failure.frames if failure is not None else ()):
+        frames.setdefault(key_of(code), at)
+    begun: dict[Key, int] = {}
+    for call in test.calls.values():
+        begun[key_of(call.code)] = max(begun.get(key_of(call.code), 0), call.begun_at)
+
+    def near(code: Code) -> tuple[int, int]:
+        key = key_of(code)
+        return frames.get(key, len(frames)), -begun.get(key, 0)
+
+    return near
+
+
+def left_by_errors(test: RecordedTest) -> set[Key]:
+    """The functions that an exception left in a test: of these, lines are missing for that."""
+    calls: Iterable[Call] = test.calls.values()
+    found = {key_of(call.code) for call in calls if call.error is not None}
+    return found.union(*(map(key_of, phase.frames) for phase in test.phases))

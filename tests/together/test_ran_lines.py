@@ -1,0 +1,255 @@
+"""The lines that a test ran, as a question's process leaves them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.recorded import RecordedTest
+from cideldill_mcp.questions.row_reader import read_recorded
+from tests.together.conftest import MakeProject
+from tests.together.question_rows import Recorded, record
+from tests.together.ran_cases import IMPORTED, KINDS, marked
+
+WAYS: dict[str, dict[str, Any]] = {"alone": {}, "with_calls": {"tree": True}}
+"""How lines are recorded: by themselves, and beside calls."""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("ran") / "project"
+    root.mkdir()
+    (root / "pytest.ini").touch()
+    (root / "imported.py").write_text(IMPORTED, encoding="utf-8")
+    for name, text in KINDS.items():
+        (root / f"test_{name}.py").write_text(text, encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def kinds(request: pytest.FixtureRequest, project: Path) -> Recorded:
+    return record(project, ran=True, **WAYS[request.param])
+
+
+def read_tests(rows: Recorded, folder: Path) -> dict[str, RecordedTest]:
+    """The tests, as the front end reads them."""
+    path = folder / "rows"
+    path.write_text(json.dumps(rows.rows), encoding="utf-8")
+    return read_recorded(path).tests
+
+
+def statements(files: SourceFiles, test: RecordedTest) -> dict[str, set[int]]:
+    """The first lines of the statements that ran, by file."""
+    found: dict[str, set[int]] = {}
+    for code, lines in test.ran:
+        listing = files.listing(code)
+        found.setdefault(code.file, set()).update(map(listing.start, lines))
+    return found
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_line_that_ran_is_there_and_no_other(
+    kinds: Recorded, project: Path, tmp_path: Path, name: str
+) -> None:
+    test = read_tests(kinds, tmp_path)[f"test_{name}.py::test_it"]
+    found = statements(SourceFiles(str(project)), test)
+    expected = {f"test_{name}.py": marked(KINDS[name])}
+    if name == "imports":
+        expected["imported.py"] = marked(IMPORTED)
+    assert found == expected
+
+
+def test_outcomes_are_those_of_a_process_that_notes_nothing(kinds: Recorded, project: Path) -> None:
+    plain = record(project)
+    assert kinds.of("outcome", "test") == plain.of("outcome", "test")
+    assert not kinds.of("reached", "warning")
+    assert not plain.of("ran")
+    assert {row[2] for row in plain.of("outcome")} == {"passed", "failed"}
+
+
+SHARED = """
+    import pytest
+
+    def choose(n):
+        if n:
+            return "some"
+        return "none"
+
+    def make(n):
+        return choose(n)
+
+    @pytest.fixture(scope="module")
+    def door():
+        yield make(1)
+        choose(0)
+
+    def test_first(door): choose(1)
+    def test_second(door): choose(0)
+    def test_without(): pass
+    def test_third(door): pass
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("way", WAYS)
+def test_each_test_has_its_own_lines_and_those_of_shared_fixtures(
+    make_project: MakeProject, tmp_path: Path, way: str
+) -> None:
+    rows = record(make_project(test_shared=SHARED), ran=True, **WAYS[way])
+    tests = read_tests(rows, tmp_path)
+    lines = {
+        nodeid.partition("::")[2]: {code.name: ran for code, ran in test.ran}
+        for nodeid, test in tests.items()
+    }
+    some, none = {5, 6}, {5, 7}
+    assert lines["test_first"] == {
+        "door": {14},
+        "make": {10},
+        "choose": some,
+        "test_first": {17},
+    }
+    assert lines["test_second"] == {
+        "door": {14},
+        "make": {10},
+        "choose": some | none,
+        "test_second": {18},
+    }
+    assert lines["test_without"] == {"test_without": {19}}
+    assert lines["test_third"] == {
+        "door": {14, 15},
+        "make": {10},
+        "choose": some | none,
+        "test_third": {20},
+    }
+    teardown = tests["test_shared.py::test_third"].phases[-1]
+    assert {code.name: ran for code, ran in teardown.ran} == {"door": {15}, "choose": {7}}
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no tool ids")
+@pytest.mark.parametrize("way", WAYS)
+def test_lines_are_noted_with_any_tool_ids_that_the_program_leaves(
+    make_project: MakeProject, way: str
+) -> None:
+    root = make_project(
+        test_tools="""
+            import pytest, sys
+
+            def work(n):
+                if n:
+                    n += 1
+                return n
+
+            @pytest.mark.parametrize("ids", [(), (4,), (5,), (4, 5), (4, 5, 2), (), range(6), ()])
+            def test_it(ids):
+                monitoring, seen = sys.monitoring, []
+                line = monitoring.events.LINE
+                for tool in ids:
+                    monitoring.use_tool_id(tool, "mine")
+                    monitoring.register_callback(tool, line, lambda code, line: seen.append(line))
+                    monitoring.set_local_events(tool, work.__code__, line)
+                work(0)
+                for tool in ids:
+                    monitoring.set_local_events(tool, work.__code__, 0)
+                    monitoring.register_callback(tool, line, None)
+                    monitoring.free_tool_id(tool)
+                assert seen == [each for each in (5, 7) for _ in ids]
+        """,
+    )
+    rows = record(root, ran=True, **WAYS[way])
+    assert [row[2] for row in rows.of("outcome")] == ["passed"] * 24, rows.output
+    (work,) = (row[1] for row in rows.of("code") if row[3] == "work")
+    found = [row[2] for row in rows.of("ran") if row[1] == work]
+    assert len(found) >= 6
+    assert all(lines == [5, 7] for lines in found)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="there are no forks")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_child_process_by_fork_notes_nothing(make_project: MakeProject, way: str) -> None:
+    root = make_project(
+        test_forks="""
+            import os
+
+            def work(n):
+                if n > 1:
+                    return 2
+                return n
+
+            def test_it():
+                pid = os.fork()
+                if not pid:
+                    work(2)
+                    os._exit(0)
+                assert os.waitpid(pid, 0)[1] == 0
+                work(1)
+        """
+    )
+    rows = record(root, ran=True, **WAYS[way])
+    assert [row[2] for row in rows.of("outcome")] == ["passed"] * 3, rows.output
+    names = {row[1]: row[3] for row in rows.of("code")}
+    assert [row[2] for row in rows.of("ran") if names[row[1]] == "work"] == [[5, 7]]
+
+
+HOSTILE = """
+    import pytest, sys
+
+    class Meta(type):
+        def __eq__(cls, other): raise SystemExit("eq")
+        def __hash__(cls): raise SystemExit("hash")
+
+    class Hostile(metaclass=Meta):
+        def __getattribute__(self, name): raise SystemExit(name)
+        def __repr__(self): raise SystemExit("repr")
+
+    def take(it):
+        if it is None:
+            return 1
+        kept = it
+        return 2
+
+    def endless(n):
+        return endless(n + 1)
+
+    def test_hostile():
+        assert take(Hostile()) == 2
+
+    def test_recursion():
+        with pytest.raises(RecursionError):
+            endless(0)
+        assert take(1) == 2
+
+    def test_exits():
+        with pytest.raises(SystemExit):
+            sys.exit(3)
+
+    def test_alive():
+        import gc, weakref
+        class Thing: pass
+        thing = Thing()
+        gone = weakref.ref(thing)
+        take(thing)
+        del thing
+        assert gone() is None
+        source = (each for each in [Thing()])
+        next(source)
+        gone = weakref.ref(source)
+        del source
+        assert gone() is None
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("way", WAYS)
+def test_hostile_objects_recursion_and_exits_change_no_outcome(
+    make_project: MakeProject, way: str
+) -> None:
+    rows = record(make_project(test_hostile=HOSTILE), ran=True, **WAYS[way])
+    assert [row[2] for row in rows.of("outcome")] == ["passed"] * 12, rows.output
+    assert not [row for row in rows.of("reached") if row[1] == "failure"]
