@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cideldill_mcp.questions.asker import (
     FAILING,
     Asker,
     Bounds,
+    Earlier,
     Seen,
     noted,
     notes,
+    ran,
     reply,
     see,
     source_files,
 )
 from cideldill_mcp.questions.fitting import Answer, counted
+from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.registry import Question
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
     from cideldill_mcp.questions.listing import SourceFiles
+    from cideldill_mcp.questions.recorded import RecordedTest
     from cideldill_mcp.questions.why import Part
 
 NAME = "test_why"
 
 _TEXTS = ("why", "ask_diff", "divergence", "inside")
+
+_NEIGHBOURS_S = 20.0
+"""Seconds that tests near the failing one may take."""
 
 _Found = TypeVar("_Found")
 
@@ -93,13 +100,33 @@ class _Asking:
     async def _of_failure(self, seen: Seen) -> list[Part | None]:
         """A test that fails when it runs alone."""
         from cideldill_mcp.questions.ask_diff import against_neighbour
-        from cideldill_mcp.questions.why import differs_part
+        from cideldill_mcp.questions.order_part import brittle_part
+        from cideldill_mcp.questions.why import differs_part, only_here_part
 
         parts = await self._first_parts(seen)
-        compared = await _unless_refused(against_neighbour(self._asker, self._question, seen))
+        tests = await self._neighbours(seen)
+        parts.append(await asyncio.to_thread(only_here_part, seen.test, tests, self.files))
+        known = {test.nodeid: Earlier("", test.outcome) for test in tests}
+        asker = replace(self._asker, earlier=known.get) if known else self._asker
+        compared = await _unless_refused(against_neighbour(asker, self._question, seen))
         if compared is not None:
             parts.append(await asyncio.to_thread(differs_part, compared))
+        parts.append(brittle_part(seen.test, tests))
         return parts
+
+    async def _neighbours(self, seen: Seen) -> list[RecordedTest]:
+        """Tests near the failing one, and itself among them, with the lines that they ran."""
+        nodeid, others = seen.test.nodeid, seen.recorded.neighbours
+        near = candidates(nodeid, others, self._before, MOST_COMPARED)
+        if not near:
+            return []
+        request = TraceRequest("", [*near, nodeid], ran=True)
+        _, recorded = await ran(self._question, request, within_s=_NEIGHBOURS_S)
+        return list(recorded.tests.values())
+
+    def _before(self, nodeid: str) -> str | None:
+        earlier = self._asker.earlier(nodeid)
+        return None if earlier is None else earlier.outcome
 
     async def _first_parts(self, seen: Seen) -> list[Part | None]:
         from cideldill_mcp.questions.why import failure_part, path_part
@@ -140,7 +167,9 @@ class _Asking:
 
 
 def _request(nodeids: list[str]) -> TraceRequest:
-    return TraceRequest("", nodeids, tree=True, states=True, neighbours=True, failure=True)
+    return TraceRequest(
+        "", nodeids, tree=True, states=True, neighbours=True, failure=True, ran=True
+    )
 
 
 async def _unless_refused(asked: Awaitable[_Found]) -> _Found | None:

@@ -14,9 +14,9 @@ from typing import Final
 from cideldill_mcp.questions.fitting import counted, short
 from cideldill_mcp.questions.listing import Listing, Node, SourceFiles
 from cideldill_mcp.questions.ran import (
-    Evidence,
     Function,
     Key,
+    Remark,
     functions,
     is_of_tests,
     key_of,
@@ -54,7 +54,7 @@ class OnlyHere:
     """
 
     lines: list[str] = field(default_factory=list)
-    evidence: list[Evidence] = field(default_factory=list)
+    evidence: list[Remark] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class _Comparison:
         self._left = left_by_errors(test)
         self._near = nearness(test)
 
-    def whole(self) -> list[tuple[Evidence, str]]:
+    def whole(self) -> list[tuple[Remark, str]]:
         """Functions that none of the others ran."""
         if not self._there:
             return []
@@ -147,15 +147,15 @@ class _Comparison:
         outer = [code for code in found if not any(_is_inside(code, other) for other in found)]
         return [
             (
-                Evidence(code, code.first, code.last, "ran only here"),
+                Remark(code, code.first, code.last, "ran only here"),
                 f"only here: {code.name} {_place(code, code.first, code.last)}",
             )
             for code in sorted(outer, key=self._near)
         ]
 
-    def inside(self) -> list[tuple[Evidence, str]]:
+    def inside(self) -> list[tuple[Remark, str]]:
         """Statements of functions that others ran, too."""
-        found: list[tuple[tuple[bool, tuple[int, int]], Evidence, str]] = []
+        found: list[tuple[tuple[bool, tuple[int, int]], Remark, str]] = []
         for key, here in self._before.items():
             others = [ran[key].lines for ran in self._there if key in ran]
             if others:
@@ -165,7 +165,7 @@ class _Comparison:
 
     def _in_function(
         self, key: Key, here: Function, others: list[set[int]]
-    ) -> Iterator[tuple[Evidence, str]]:
+    ) -> Iterator[tuple[Remark, str]]:
         listing = self._files.listing(here.code)
         if listing.node is None or isinstance(listing.node, ast.Lambda):
             return
@@ -200,7 +200,7 @@ class _Comparison:
 
     def _found(
         self, word: str, code: Code, listing: Listing, region: _Region, note: str
-    ) -> tuple[Evidence, str]:
+    ) -> tuple[Remark, str]:
         notes = [f"behind: {region.behind}"] if region.behind else []
         notes += [note] if note else []
         text = short(listing.statement(region.first), _TEXT)
@@ -210,7 +210,7 @@ class _Comparison:
         if region.behind:
             taken = "taken only here" if word == "only here" else "not taken here"
             reason = f"{region.behind} {taken}"
-        evidence = Evidence(code, region.first, region.last, reason)
+        evidence = Remark(code, region.first, region.last, reason)
         return evidence, f"{word}: {code.name} {place}  {text}{end}"
 
     def _is_of_tests(self, code: Code) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cideldill_mcp.questions.ask_order import Order
 from cideldill_mcp.questions.asker import Seen
@@ -10,7 +10,7 @@ from cideldill_mcp.questions.diff import Compared
 from cideldill_mcp.questions.evidence import Evidence, of_tests
 from cideldill_mcp.questions.fitting import counted
 from cideldill_mcp.questions.listing import SourceFiles
-from cideldill_mcp.questions.recorded import BODIES, Code, Recorded
+from cideldill_mcp.questions.recorded import BODIES, Code, Recorded, RecordedTest
 from cideldill_mcp.questions.shared_state import read_names, written_names
 from cideldill_mcp.questions.why import Part
 
@@ -26,9 +26,7 @@ def order_part(order: Order, seen: Seen, compared: Compared | None, files: Sourc
         compared: With the test alone.
         files: The sources.
     """
-    named = ", ".join(order.before[-_NAMED:])
-    more = len(order.before) - _NAMED
-    after = f"{named} and {counted(more, 'more test')}" if more > 0 else named
+    after = _names(order.before)
     least = "" if order.is_least else "; perhaps fewer are enough"
     lines = [f"order: passes alone, fails after {after}{least}"]
     evidence = list(_left_behind(order, seen.recorded, _readers(compared), files))
@@ -36,6 +34,28 @@ def order_part(order: Order, seen: Seen, compared: Compared | None, files: Sourc
         f"  {each.code.name} {each.reason}  {each.code.file}:{each.line}" for each in evidence[:4]
     ]
     return Part("order", lines, evidence, most=500)
+
+
+def brittle_part(test: RecordedTest, tests: Sequence[RecordedTest]) -> Part | None:
+    """The part of a test that fails alone, if it passes behind others.
+
+    Args:
+        test: Alone.
+        tests: Others and the same test, in the order in which they ran.
+    """
+    names = [each.nodeid for each in tests]
+    if test.nodeid not in names:
+        return None
+    before = names[: names.index(test.nodeid)]
+    if not before or tests[len(before)].outcome != "passed":
+        return None
+    return Part("order", [f"order: fails alone, passes after {_names(before)}"])
+
+
+def _names(nodeids: Sequence[str]) -> str:
+    """The last of them, which are the likelier ones."""
+    more = len(nodeids) - _NAMED
+    return ", ".join(nodeids[-_NAMED:]) + (f" and {counted(more, 'more test')}" if more > 0 else "")
 
 
 def _readers(compared: Compared | None) -> list[Code]:

@@ -54,6 +54,44 @@ class Origin:
         return self.chain[-1]
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The call that had made a value before the origin read it, or got it.
+
+    Attributes:
+        call: The last that left it there, or returned it.
+        path: Where it was left; empty: it was returned.
+    """
+
+    call: Call
+    path: str = ""
+
+
+def made_before(recorded: Recorded, test: RecordedTest, origin: Origin) -> Earlier | None:
+    """Who made a value that the origin only handed on; None: it did not, or that is not known."""
+    call, text = origin.call, origin.text
+    if _says_little(text) or (origin.path and call.result != text):
+        return None
+    earlier = [
+        each for each in test.calls.values() if each.has_ended and each.ended_at < call.begun_at
+    ]
+    earlier.sort(key=lambda each: each.ended_at)
+    if any(shown == text for _, shown in call.args):
+        gave = [each for each in earlier if each.result == text]
+        return Earlier(_inward(gave[-1], text)[-1]) if gave else None
+    for name, state in (call.begun or {}).items():
+        for path, leaf in recorded.leaves.get(state, {}).items():
+            step = path.removeprefix(name)
+            if leaf != text or not step:
+                continue
+            left = [each for each in earlier if _has_left(recorded, each, step, text)]
+            outer = {id(around) for each in left for around in above(each)}
+            inner = [each for each in left if id(each) not in outer]
+            if inner:
+                return Earlier(inner[-1], step)
+    return None
+
+
 def first_difference(failed: Failed) -> Difference | None:
     """Where both sides of a comparison differ first inside; None: they are no such values."""
     left, right = failed.insides.get("left"), failed.insides.get("right")

@@ -17,7 +17,7 @@ Key = tuple[str, str, int]
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-class Evidence(NamedTuple):
+class Remark(NamedTuple):
     """Lines of a function, and what is remarkable about them, in a few words."""
 
     code: Code

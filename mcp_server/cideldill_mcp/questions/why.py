@@ -6,7 +6,7 @@ the functions that most speaks for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +16,9 @@ from cideldill_mcp.questions.evidence import Culprit, Evidence, culprits, of_tes
 from cideldill_mcp.questions.failure_text import failure_lines
 from cideldill_mcp.questions.fitting import Answer, clipped, counted, short
 from cideldill_mcp.questions.listing import SourceFiles
-from cideldill_mcp.questions.origin import Origin, origin_of
+from cideldill_mcp.questions.only_here import only_here
+from cideldill_mcp.questions.origin import Origin, made_before, origin_of
+from cideldill_mcp.questions.ran import Function, Key, Remark, functions
 from cideldill_mcp.questions.recorded import Call, Recorded, RecordedTest
 from cideldill_mcp.questions.tree import path_text
 
@@ -80,8 +82,17 @@ def path_part(recorded: Recorded, test: RecordedTest) -> Part | None:
     lines = path_text(test, phase, wanted, _PATH).splitlines()
     if not lines:
         return None
-    head = "path:" if origin is None or not origin.text else f"path: {_came_from(origin)}"
-    return Part("path", [head, *lines], _of_origin(origin, test), most=_PATH + 200)
+    evidence = _of_origin(origin, test)
+    if origin is None or not origin.text:
+        return Part("path", ["path:", *lines], evidence, most=_PATH + 200)
+    heads = [f"path: {_came_from(origin)}"]
+    earlier = made_before(recorded, test, origin)
+    if earlier is not None:
+        how = f"left at {earlier.path}" if earlier.path else "returned"
+        heads.append(f"  before, it was {how} by {_named(earlier.call)}")
+        reason = f"made {short(origin.text, 40)} before"
+        evidence.append(Evidence(earlier.call.code, "earlier", 3.0, reason))
+    return Part("path", [*heads, *lines], evidence, most=_PATH + 300)
 
 
 def _came_from(origin: Origin) -> str:
@@ -133,6 +144,38 @@ def _last_calls(test: RecordedTest) -> list[Evidence]:
     ]
 
 
+def only_here_part(
+    test: RecordedTest, tests: Sequence[RecordedTest], files: SourceFiles
+) -> Part | None:
+    """What ran in the failing test, and in none that passes; and what ran in all of them only."""
+    found = only_here(test, tests, files)
+    passing = [functions(each.ran) for each in tests if each.outcome == "passed"]
+    evidence = [
+        Evidence(each.code, "only_here", _only_here_weight(each), each.reason, each.first)
+        for each in found.evidence
+    ]
+    evidence += _seldom(test, passing)
+    if not found.lines:
+        return None if not evidence else Part("", [], evidence)
+    head, *lines = found.lines
+    return Part("only_here", [f"only here, {head}", *(f"  {each}" for each in lines)], evidence)
+
+
+def _only_here_weight(remark: Remark) -> float:
+    """Lines inside of a function that others ran say more than a whole function."""
+    is_whole = (remark.first, remark.last) == (remark.code.first, remark.code.last)
+    return 1.2 if is_whole else 2.2
+
+
+def _seldom(test: RecordedTest, passing: Sequence[Mapping[Key, Function]]) -> Iterator[Evidence]:
+    """Functions that few of the passing neighbours ran."""
+    for key, each in functions(test.ran).items():
+        count = sum(key in ran for ran in passing)
+        if 0 < count <= len(passing) // 2:
+            reason = f"ran in {count} of {len(passing)} passing neighbours"
+            yield Evidence(each.code, "seldom", 0.8 * (1 - count / len(passing)), reason)
+
+
 def differs_part(compared: Compared) -> Part | None:
     """Where it parts from a test that passes."""
     first = compared.first
@@ -182,7 +225,7 @@ def why_answer(
     room = max_chars - kept
     texts: list[str] = []
     is_cut = False
-    for part in parts:
+    for part in (each for each in parts if each.lines):
         share = max(80, min(part.most, room))
         text = part.text(share)
         is_cut = is_cut or len(text) < sum(len(line) + 1 for line in part.lines) - 1
@@ -193,7 +236,7 @@ def why_answer(
         room -= len(text) + 1
     room = max_chars - sum(len(each) + 1 for each in texts)
     texts += _suspects(ranked, names, files, room)
-    given = [part.name for part in parts] + ["suspects"] * bool(ranked)
+    given = [part.name for part in parts if part.lines] + ["suspects"] * bool(ranked)
     fields = {"parts": given, "suspects": [each.to_plain() for each in ranked]}
     text = clipped("\n".join(texts), max_chars)
     return Answer(text, fields, is_cut, _next(test, ranked))
