@@ -12,6 +12,9 @@ from typing import Final
 
 from cideldill_mcp.questions.recorded import BODIES, Code
 
+INSIDE: Final = "inside"
+"""The kind of evidence that says only that a function ran on the way."""
+
 _FURTHER: Final = 0.25
 """How much further evidence of one kind counts."""
 
@@ -55,7 +58,8 @@ class Culprit:
     @property
     def reason(self) -> str:
         """Why, in a few words."""
-        return "; ".join(dict.fromkeys(each.reason for each in self.evidence[:3]))
+        telling = [each for each in self.evidence if each.kind != INSIDE] or self.evidence
+        return "; ".join(dict.fromkeys(each.reason for each in telling[:3]))
 
     def lines(self) -> list[int]:
         """The lines that the evidence is about."""

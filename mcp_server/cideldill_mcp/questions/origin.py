@@ -27,6 +27,7 @@ _USUAL: Final = frozenset(
 _PARTS: Final = 2
 """Leaves of a value that has parts, at least: itself, and one."""
 
+_CALLED: Final = re.compile(r"(\w+)\(")
 _STEP: Final = re.compile(r"(?:\.\w+|\['[^']*'\]|\[\d+\])$")
 """The attribute or item at the end of an expression."""
 
@@ -129,9 +130,10 @@ def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
     if not failed.op:
         return _of_local(calls, failed)
     if (inside := first_difference(failed)) is not None:
-        return _of_inside(recorded, calls, failed, inside) or _of_local(calls, failed)
-    found = _of_operand(calls, failed, is_test) or _of_attribute(recorded, calls, failed)
-    return found or _of_local(calls, failed)
+        found = _of_inside(recorded, calls, failed, inside)
+    else:
+        found = _of_operand(calls, failed, is_test) or _of_attribute(recorded, calls, failed)
+    return found or _of_expression(calls, failed) or _of_local(calls, failed)
 
 
 def _of_operand(
@@ -167,6 +169,17 @@ def _of_attribute(recorded: Recorded, calls: list[Call], failed: Failed) -> Orig
         inner = [call for call in left if id(call) not in outer]
         if inner:
             return Origin([*above(inner[-1]), inner[-1]], text, side, step[0])
+    return None
+
+
+def _of_expression(calls: list[Call], failed: Failed) -> Origin | None:
+    """The last call of a function that a side names, where its result was changed further."""
+    sides = zip(("left", "right"), failed.expressions, strict=True)
+    for side, expression in sides:
+        for name in reversed(_CALLED.findall(expression)):
+            gave = [each for each in calls if each.code.name.rpartition(".")[2] == name]
+            if gave and gave[-1].result is not None:
+                return Origin([*above(gave[-1]), gave[-1]], gave[-1].result, side)
     return None
 
 

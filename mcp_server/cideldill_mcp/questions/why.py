@@ -12,14 +12,14 @@ from typing import Final
 
 from cideldill_mcp.questions.call_text import proposal
 from cideldill_mcp.questions.diff import Compared, what_differs
-from cideldill_mcp.questions.evidence import Culprit, Evidence, culprits, of_tests
+from cideldill_mcp.questions.evidence import INSIDE, Culprit, Evidence, culprits, of_tests
 from cideldill_mcp.questions.failure_text import failure_lines
 from cideldill_mcp.questions.fitting import Answer, clipped, counted, short
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.origin import Origin, made_before, origin_of
-from cideldill_mcp.questions.ran import Function, Key, Remark, functions
-from cideldill_mcp.questions.recorded import Call, Recorded, RecordedTest
+from cideldill_mcp.questions.ran import Function, Key, Remark, functions, key_of
+from cideldill_mcp.questions.recorded import BODIES, Call, Phase, Recorded, RecordedTest
 from cideldill_mcp.questions.tree import path_text
 
 SUSPECTS: Final = 3
@@ -28,11 +28,19 @@ SUSPECTS: Final = 3
 _AROUND: Final = 6
 """Lines before and behind a line of a function that has no room as a whole."""
 
-_PATH: Final = 1_300
+_PATH: Final = 1_000
 """Characters of the path."""
 
 _LONG: Final = 40
 """Lines of a function that are shown as a whole, at most."""
+
+
+_DEEPEST: Final = 6
+_MOST_OF_LEVEL: Final = 2_000
+"""Levels below the origin, and calls of one level, that are looked at."""
+
+_LINES_OF_OTHERS: Final = 8
+"""Lines of a function that is no suspect, at most."""
 
 
 @dataclass(slots=True)
@@ -82,7 +90,7 @@ def path_part(recorded: Recorded, test: RecordedTest) -> Part | None:
     lines = path_text(test, phase, wanted, _PATH).splitlines()
     if not lines:
         return None
-    evidence = _of_origin(origin, test)
+    evidence = [*_of_origin(origin, test), *_inside(origin, phase)]
     if origin is None or not origin.text:
         return Part("path", ["path:", *lines], evidence, most=_PATH + 200)
     heads = [f"path: {_came_from(origin)}"]
@@ -131,6 +139,21 @@ def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Evidence]:
         for at, call in enumerate(reversed(inner[-4:]))
     ]
     return found
+
+
+def _inside(origin: Origin | None, phase: Phase) -> Iterator[Evidence]:
+    """What ran inside of the origin, or else in the phase: near calls first, late ones first."""
+    roots = phase.roots if origin is None or origin.call.code.kind in BODIES else [origin.call]
+    if origin is not None and not origin.call.children:
+        roots = phase.roots
+    seen: set[int] = set()
+    level = list(roots)
+    for depth in range(1, _DEEPEST):
+        level = [child for call in level for child in call.children]
+        for call in reversed(level[-_MOST_OF_LEVEL:]):
+            if call.code.number not in seen:
+                seen.add(call.code.number)
+                yield Evidence(call.code, INSIDE, 0.4 / depth, "ran on the way")
 
 
 def _last_calls(test: RecordedTest) -> list[Evidence]:
@@ -219,9 +242,10 @@ def why_answer(
         max_chars: Most characters of the text.
     """
     found = [each for part in parts for each in part.evidence]
-    ranked = culprits(found, of_tests(recorded.tests))[:SUSPECTS]
+    everyone = culprits(found, of_tests(recorded.tests))
+    ranked = everyone[:SUSPECTS]
     names = [f"{at}. {_head(each)}" for at, each in enumerate(ranked, 1)]
-    kept = sum(len(each) + 1 for each in names) + min(max_chars // 4, 900) * bool(ranked)
+    kept = sum(len(each) + 1 for each in names) + min(max_chars // 3, 1_300) * bool(ranked)
     room = max_chars - kept
     texts: list[str] = []
     is_cut = False
@@ -235,11 +259,38 @@ def why_answer(
         texts.append(text)
         room -= len(text) + 1
     room = max_chars - sum(len(each) + 1 for each in texts)
-    texts += _suspects(ranked, names, files, room)
+    shown = _suspects(ranked, names, files, room)
+    texts += shown
+    room -= sum(len(each) + 1 for each in shown)
+    texts += _lines_of(everyone[SUSPECTS:], test, files, room)
     given = [part.name for part in parts if part.lines] + ["suspects"] * bool(ranked)
     fields = {"parts": given, "suspects": [each.to_plain() for each in ranked]}
     text = clipped("\n".join(texts), max_chars)
-    return Answer(text, fields, is_cut, _next(test, ranked))
+    return Answer(text, fields, is_cut, _next(test, everyone, text))
+
+
+def _lines_of(
+    others: Sequence[Culprit], test: RecordedTest, files: SourceFiles, room: int
+) -> list[str]:
+    """The lines that ran of further functions on the path, as far as there is room."""
+    ran = functions(test.ran)
+    texts = ["the lines that ran of others on the way:"]
+    room -= len(texts[0]) + 1
+    for culprit in others:
+        code = culprit.code
+        function = ran.get(key_of(code))
+        if function is None:
+            continue
+        listing = files.listing(code)
+        numbers = sorted({listing.start(line) for line in function.lines} - {listing.first})
+        lines = [f"{number:>6}  {short(listing.statement(number), 90)}" for number in numbers]
+        head = short(listing.statement(listing.first), 100)
+        lines = [f"  {code.name}  {code.place}  {head}", *lines]
+        size = sum(len(line) + 1 for line in lines)
+        if 0 < len(numbers) <= _LINES_OF_OTHERS and size <= room:
+            texts += lines
+            room -= size
+    return texts if len(texts) > 1 else []
 
 
 def _head(culprit: Culprit) -> str:
@@ -305,13 +356,20 @@ def _part_of(source: list[str], room: int) -> list[str]:
     return shown if sum(len(line) + 1 for line in shown) <= room else []
 
 
-def _next(test: RecordedTest, ranked: Sequence[Culprit]) -> list[str]:
-    """Each line of the likeliest functions; the calls of the test."""
+def _next(test: RecordedTest, everyone: Sequence[Culprit], text: str) -> list[str]:
+    """The functions that ran in the modules of those that are not shown; each line of the first."""
     nodeid = test.nodeid
+    modules: dict[str, float] = {}
+    for each in everyone:
+        if f"def {each.code.name.rpartition('.')[2]}" not in text and each.code.module:
+            modules[each.code.module] = modules.get(each.code.module, 0.0) + each.score
     steps = [
-        proposal(
-            "test_trace", "each line of a call of it", nodeid=nodeid, function=each.code.dotted
-        )
-        for each in ranked[:2]
+        proposal("test_source", "what ran of this module", function=f"{module}.*", nodeid=nodeid)
+        for module in sorted(modules, key=lambda each: -modules[each])[:2]
     ]
-    return [*steps, proposal("test_trace", "all calls of the test", nodeid=nodeid)]
+    why = "each line of a call of it"
+    steps += [
+        proposal("test_trace", why, nodeid=nodeid, function=each.code.dotted)
+        for each in everyone[:2]
+    ]
+    return [*steps[:3], proposal("test_trace", "all calls of the test", nodeid=nodeid)]
