@@ -18,10 +18,13 @@ from cideldill_mcp.questions.evaluated import Value
 from cideldill_mcp.questions.recorded import (
     FAILED,
     Call,
+    Caught,
     Code,
     Event,
     Focus,
+    Left,
     Line,
+    Passage,
     Phase,
     Recorded,
     RecordedTest,
@@ -125,6 +128,7 @@ class _Reader:
             "test": self._add_test,
             "starts": self._add_starts,
             "frames": self._add_frames,
+            "caught": self._add_caught,
             "test_files": self._add_test_files,
             "lines": self._add_lines,
             "matches": self._add_matches,
@@ -211,6 +215,33 @@ class _Reader:
     def _add_frames(self, codes: list[int]) -> None:
         failed = self._test.failure or self._phase_now()
         failed.frames = failed.frames or [self.recorded.codes[number] for number in codes]
+
+    def _add_caught(self, text: str, origin: str, *columns: Any) -> None:
+        raised, caught, count, last, calls, unwound, more, left = columns
+        *place, how, is_silent = caught
+        self._test.caught.append(
+            Caught(
+                phase=self._phase.name,
+                text=text,
+                origin=origin,
+                raised=self._passage(*raised),
+                place=self._passage(*place),
+                how=how,
+                is_silent=is_silent,
+                count=count,
+                last=last,
+                calls=tuple(calls),
+                unwound=tuple(self._passage(*each) for each in unwound),
+                more=more,
+                left=tuple(self._left(*each) for each in left),
+            )
+        )
+
+    def _left(self, name: str, value: str, code: int, lines: list[int]) -> Left:
+        return Left(name, value, self.recorded.codes[code], tuple(lines))
+
+    def _passage(self, code: int, line: int, library: str = "") -> Passage:
+        return Passage(self.recorded.codes[code] if code else None, line, library)
 
     def _add_test_files(self, files: list[str]) -> None:
         self.recorded.test_files = files
