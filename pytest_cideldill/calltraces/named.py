@@ -105,12 +105,13 @@ def _statements(function: Any) -> Iterator[tuple[range, ast.AST]]:
 def _chains(node: ast.AST) -> Iterator[Chain]:
     for each in ast.walk(node):
         if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)):
-            chain = _chain(each)
+            chain = chain_of(each)
             if chain is not None:
                 yield chain
 
 
-def _chain(node: ast.expr) -> Chain | None:
+def chain_of(node: ast.expr) -> Chain | None:
+    """The chain that an expression is; None: it is none that can be followed."""
     steps: list[Step] = []
     text = ast.unparse(node)
     while not isinstance(node, ast.Name):

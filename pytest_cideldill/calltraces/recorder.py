@@ -12,6 +12,7 @@ from itertools import count
 from types import CodeType, FrameType
 from typing import Any, Final, Protocol
 
+from pytest_cideldill.calltraces.caught import CaughtRecorder, Names
 from pytest_cideldill.calltraces.choice import CallChoice
 from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.lines import LineRecorder
@@ -84,6 +85,7 @@ class CallRecorder:
         counts_lines: Whether `count_line` is wanted.
         is_full: Whether the limit of calls was reached.
         source: The source of events; set once it is there.
+        caught: Records exceptions that are caught, if these are wanted.
     """
 
     def __init__(
@@ -110,6 +112,10 @@ class CallRecorder:
         self.is_full = False
         self.source: Arming | None = None
         self._states = States(rows, values, request.states_from) if request.states else None
+        self.caught: CaughtRecorder | None = None
+        if request.caught:
+            names = Names(self._number, self._number_of_call, self._error)
+            self.caught = CaughtRecorder(rows, table, values, names, self.quiet)
 
     # --- calls ------------------------------------------------------------------------------
 
@@ -258,6 +264,10 @@ class CallRecorder:
     def _of(self, frame: FrameType) -> ActiveCall | None:
         call = self.active.get(id(frame))
         return call if call is not None and call.facts.code is frame.f_code else None
+
+    def _number_of_call(self, frame: FrameType) -> int:
+        call = self._of(frame)
+        return 0 if call is None else call.number
 
     def _over(self, frame: FrameType) -> ActiveCall | None:
         call = self.active.pop(id(frame), None)

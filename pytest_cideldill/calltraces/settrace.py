@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dis
 import sys
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
@@ -47,6 +48,15 @@ class TracingFeed(Feed):
         self._said_lost = False
         self._installer = Installer(self._call, self._on_frame, self._say_lost)
         self._installer.check()
+        self._begin: Callable[[CodeFacts, FrameType], None] = recorder.begin
+        self._returned: Callable[[FrameType, object], None] = recorder.returned
+        self._yielded: Callable[[FrameType, object], None] = recorder.yielded
+        self._caught = caught = recorder.caught
+        if caught is not None:
+            caught.sees_libraries = False
+            self._begin = caught.before_begin(recorder.begin)
+            self._returned = caught.before_end(recorder.returned)
+            self._yielded = caught.before_end(recorder.yielded)
 
     def start(self) -> None:
         self._installer.install()
@@ -86,7 +96,7 @@ class TracingFeed(Feed):
             try:
                 if frame.f_lasti == shape.start:
                     self._raised.pop(id(frame), None)
-                    self._recorder.begin(facts, frame)
+                    self._begin(facts, frame)
                 else:
                     self._recorder.resumed(frame, None)
             finally:
@@ -113,7 +123,7 @@ class TracingFeed(Feed):
             elif event == "return":
                 self._leave(frame, arg)
             elif event == "exception":
-                self._exception(frame, arg[1])
+                self._exception(frame, arg[1], arg[2])
             return self._on_frame
         except BaseException as error:
             if not self._fail(error):
@@ -151,14 +161,19 @@ class TracingFeed(Feed):
 
     def _goes_on(self, frame: FrameType, raised: Raised) -> None:
         """A line begins after an exception: forget it once it is handled, so that it is freed."""
-        if frame.f_lasti in self._shapes[id(frame.f_code)].catches:
+        shape, place = self._shapes[id(frame.f_code)], frame.f_lasti
+        if place in shape.catches:
             return
+        if self._caught is not None and raised.entries:
+            error, handler = raised.entries[-1][0], shape.handler(place)
+            if handler is not None and sys.exc_info()[1] is error:
+                self._caught.handled(frame, handler, error)
         raised.see(sys.exc_info()[1], frame.f_lasti)
         if not raised.entries:
             del self._raised[id(frame)]
             frame.f_trace_lines = self._wants_lines(frame.f_code)
 
-    def _exception(self, frame: FrameType, error: Any) -> None:
+    def _exception(self, frame: FrameType, error: Any, traceback: Any) -> None:
         if type(error) is StopIteration and frame.f_code.co_code[frame.f_lasti] in _ENDS_OF_LOOPS:
             return  # no exception of the program's: later versions don't report it either
         raised = self._raised.get(id(frame))
@@ -167,21 +182,27 @@ class TracingFeed(Feed):
         raised.add(error, frame.f_lasti)
         frame.f_trace_lines = True  # lines show when it is handled
         self._recorder.raises(frame, error)
+        if self._caught is not None:
+            self._caught.raised(frame, frame.f_lasti, error, traceback)
 
     def _leave(self, frame: FrameType, value: object) -> None:
         """A frame returns, yields, or an exception leaves it: 3.11 does not say which."""
         shape = self._shapes[id(frame.f_code)]
         place = frame.f_lasti
-        raised = self._raised.get(id(frame)) or Raised()
         try:
             if place in shape.returns:
+                self._raised.pop(id(frame), None)  # before others look at what is alive
+                self._returned(frame, value)
+                return
+            raised = self._raised.get(id(frame)) or Raised()
+            if shape.leaves(place, raised):
                 self._raised.pop(id(frame), None)
-                self._recorder.returned(frame, value)
-            elif shape.leaves(place, raised):
-                self._raised.pop(id(frame), None)
-                self._recorder.unwound(frame, shape.leaving(place, raised))
+                error = shape.leaving(place, raised)
+                if self._caught is not None and error is not None:
+                    self._caught.unwound(frame, error)
+                self._recorder.unwound(frame, error)
             else:
-                self._recorder.yielded(frame, value)
+                self._yielded(frame, value)
         finally:
             keep_as_they_are(frame)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final
 
-from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.caught import CaughtRecorder
+from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
@@ -38,6 +39,8 @@ class MonitoringFeed(Feed):
         super().__init__(recorder, table, libraries, fail, starts)
         self._is_on = False
         callbacks = self._beginnings() | self._endings() | self._inside()
+        if recorder.caught is not None:
+            callbacks |= self._exceptions(recorder.caught)
         self._tool = MonitoringTool(callbacks, self._events, self._local_events)
 
     def start(self) -> None:
@@ -63,6 +66,8 @@ class MonitoringFeed(Feed):
         """The events that are wanted everywhere."""
         if not self._is_on:
             return 0
+        if self._recorder.caught is not None:
+            return OF_FRAMES | _EVENTS.RAISE | _EVENTS.RERAISE
         return OF_FRAMES if self._recorder.chosen is None else OF_FRAMES | _EVENTS.RAISE
 
     def _local_events(self, code: CodeType) -> int:
@@ -77,8 +82,11 @@ class MonitoringFeed(Feed):
     def _beginnings(self) -> dict[int, Callable[..., Any]]:
         """Of frames that begin or go on."""
         recorder, table, fail = self._recorder, self._table, self._fail
-        find, getframe, key, begin = table.known.get, sys._getframe, id, recorder.begin
+        find, getframe, key = table.known.get, sys._getframe, id
         has_lines, met = self._lines is not None, self._met
+        begin: Callable[[CodeFacts, FrameType], None] = recorder.begin
+        if recorder.caught is not None:
+            begin = recorder.caught.before_begin(begin)
 
         def on_start(code: CodeType, _offset: int) -> Any:
             __tracebackhide__ = True
@@ -129,7 +137,11 @@ class MonitoringFeed(Feed):
         """Of frames that are left, for now or for good."""
         recorder, fail, find = self._recorder, self._fail, self._table.known.get
         active, getframe, key = recorder.active, sys._getframe, id
-        returned, yielded = recorder.returned, recorder.yielded
+        returned: Callable[[FrameType, object], None] = recorder.returned
+        yielded: Callable[[FrameType, object], None] = recorder.yielded
+        if (caught := recorder.caught) is not None:
+            returned = caught.before_end(returned)
+            yielded = caught.before_end(yielded)
 
         def on_return(code: CodeType, _offset: int, value: object) -> Any:
             __tracebackhide__ = True
@@ -221,3 +233,48 @@ class MonitoringFeed(Feed):
             return None
 
         return {_EVENTS.LINE: on_line, _EVENTS.RAISE: on_raise, _EVENTS.CALL: on_call}
+
+    def _exceptions(self, caught: CaughtRecorder) -> dict[int, Callable[..., Any]]:
+        """Of exceptions, in all frames."""
+        recorder, fail, getframe, key = self._recorder, self._fail, sys._getframe, id
+        active, raised, reraised, unwound = (
+            recorder.active,
+            caught.raised,
+            caught.reraised,
+            caught.unwound,
+        )
+
+        def on_raise(_code: CodeType, offset: int, thrown: BaseException) -> None:
+            __tracebackhide__ = True
+            try:
+                frame = getframe(1)
+                recorder.raises(frame, thrown)
+                raised(frame, offset, thrown)
+            except BaseException as error:
+                if fail(error):
+                    raise
+
+        def on_reraise(_code: CodeType, offset: int, thrown: BaseException) -> None:
+            __tracebackhide__ = True
+            try:
+                reraised(getframe(1), offset, thrown)
+            except BaseException as error:
+                if fail(error):
+                    raise
+
+        def on_unwind(_code: CodeType, _offset: int, thrown: BaseException) -> None:
+            __tracebackhide__ = True
+            frame = getframe(1)
+            try:
+                unwound(frame, thrown)
+                if key(frame) in active:
+                    recorder.unwound(frame, thrown)
+            except BaseException as error:
+                if fail(error):
+                    raise
+
+        return {
+            _EVENTS.RAISE: on_raise,
+            _EVENTS.RERAISE: on_reraise,
+            _EVENTS.PY_UNWIND: on_unwind,
+        }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pytest_cideldill.calltraces.caught import CaughtRecorder
 from pytest_cideldill.calltraces.codes import CodeTable
 from pytest_cideldill.calltraces.feed import Feed
 from pytest_cideldill.calltraces.libraries import Libraries
@@ -248,6 +249,13 @@ class QuestionPlugin:
     def pytest_runtest_teardown(self) -> Iterator[None]:
         yield from self._phase("teardown")
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @guest
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[Any]) -> Iterator[None]:
+        yield
+        # unittest's failures are here only now
+        self._recording.end_phase(None if call.excinfo is None else call.excinfo.value)
+
     @pytest.hookimpl(trylast=True)
     @guest
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -406,6 +414,18 @@ class _Recording:
         """A test begins."""
         if self.starts is not None:
             self.starts.begin_test(item)
+        if (caught := self._caught) is not None:
+            caught.begin_test(getattr(item, "function", None))
+
+    def end_phase(self, failure: BaseException | None) -> None:
+        """A phase is over, perhaps with an exception."""
+        if (caught := self._caught) is not None:
+            caught.end_phase(failure)
+
+    @property
+    def _caught(self) -> CaughtRecorder | None:
+        recorder = self._recorder
+        return recorder.caught if isinstance(recorder, CallRecorder) else None
 
     def go_on(self) -> None:
         """A phase of a test begins."""

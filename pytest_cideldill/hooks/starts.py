@@ -64,6 +64,9 @@ class StartWatch:
         self._item = item
         self.starts.begin_test()
 
+    def end_phase(self, failure: BaseException | None) -> None:
+        """A phase is over, perhaps with an exception."""
+
     def begin_setup(self, module: object) -> None:
         """Which module a test is in does not matter."""
 

@@ -34,6 +34,15 @@ the digest is empty behind a limit |
 | `line` | line | a line of the chosen call begins, or the next pass over it |
 | `change` | name, text | what the line before changed: a local, `self.total`, `items[3]`; null: \
 it is gone |
+| `caught` | text, from, raised, place, count, last, calls, unwound, more, left | at the end of a \
+phase: exceptions of one class that were raised at one place and caught at one: the first one, and \
+what it was made from in a handler, as `Type: message`; `[code, line, library]` of the user code \
+that raised it, or called the library function that did; `[code, line, library, how, silent]` of \
+what caught it, with `how`: `except`, `with`, `finally`, or empty if that is somewhere behind the \
+last user code that it left, `silent`: the handler does nothing about it; how many; when the last \
+one was, a number that grows; the first and the last call in which they were caught; `[code, \
+line]` of user frames that the first one left, the inmost first; how many further ones; `[name, \
+value, code, lines]` of what these had set, if that was so behind the handler |
 | `raise` | text | an exception arises in the line, or arrives there |
 | `starts` | codes | functions that started in a phase and in none before it, in order; at its \
 end. What shared fixtures have run counts for each test that uses them |
@@ -107,6 +116,7 @@ class TraceRequest:
         states_from: The number of the first call of which they are.
         neighbours: Whether it is wanted which other tests are near.
         counts: Whether it is wanted how often each line of the function ran.
+        caught: Whether exceptions that are caught are wanted; with `tree`.
         calls: Most calls that are recorded.
         lines: Most lines of the chosen call that are recorded; the last ones are beside that.
         starts: Whether the functions that each test starts are wanted; then no calls are.
@@ -136,6 +146,7 @@ class TraceRequest:
     states_from: int = 0
     neighbours: bool = False
     counts: bool = False
+    caught: bool = False
     calls: int = 100_000
     lines: int = 300_000
     starts: bool = False

@@ -61,7 +61,7 @@ class Shape:
         self.start = 2 * operations.index(_RESUME)
         self.returns = _places(operations, RETURN)
         self.yields = _places(operations, YIELD)
-        self._targets = list(_targets(code.co_exceptiontable))
+        self._targets = list(exception_targets(code.co_exceptiontable))
         # Where exceptions arrive that `sys.exc_info` does not give: not yet, or in clean-up code.
         self.catches = frozenset(target for _, _, target in self._targets)
         self._code = code
@@ -82,13 +82,13 @@ class Shape:
             if came_up == place:
                 return error
         # The handler around the place raised it again; lines of that handler were seen.
-        handler = self._handler(place)
+        handler = self.handler(place)
         for error, _, seen in newest_first:
-            if seen >= 0 and self._handler(seen) == handler:
+            if seen >= 0 and self.handler(seen) == handler:
                 return error
         return newest_first[0][0] if newest_first else None
 
-    def _handler(self, place: int) -> int | None:
+    def handler(self, place: int) -> int | None:
         """The innermost handler that handles an exception at `place`, by its first offset."""
         if self._handling is None:
             self._handling = _handling(self._code, self._targets)
@@ -126,7 +126,7 @@ def _handling(code: CodeType, targets: list[_Target]) -> dict[int, tuple[int, ..
     return found
 
 
-def _targets(table: bytes) -> Iterator[_Target]:
+def exception_targets(table: bytes) -> Iterator[_Target]:
     """The entries of an exception table; they don't overlap.
 
     Numbers are of six bits per byte; bit 6 says that more follow.

@@ -208,12 +208,19 @@ class _Flow:
                 yield target
 
 
-def successors(instructions: list[dis.Instruction]) -> dict[int, list[int]]:
-    """The offsets that may follow each instruction; the jumps back of loops are left out."""
+def successors(
+    instructions: list[dis.Instruction], *, rounds: bool = False
+) -> dict[int, list[int]]:
+    """The offsets that may follow each instruction, if it raises nothing.
+
+    Args:
+        instructions: Of one code object.
+        rounds: Whether the jumps back of loops count.
+    """
     found: dict[int, list[int]] = {}
     for each, following in zip(instructions, [*instructions[1:], None], strict=True):
         target = _target(each)
-        ahead = [] if target is None or _is_round(each) else [target]
+        ahead = [] if target is None or (_is_round(each) and not rounds) else [target]
         if following is not None and each.opname not in _ENDS:
             ahead.append(following.offset)
         found[each.offset] = ahead

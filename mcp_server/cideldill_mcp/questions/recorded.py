@@ -141,6 +141,78 @@ class Focus:
     lines: list[Line] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A line of user code that an exception came by.
+
+    Attributes:
+        code: None where only libraries are.
+        line: 0 without a code.
+        library: The library function there that raised or caught it; empty if none did.
+    """
+
+    code: Code | None
+    line: int
+    library: str = ""
+
+    @property
+    def place(self) -> str:
+        """`file:line function`."""
+        return f"{self.code.file}:{self.line} {self.code.name}" if self.code is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a frame had set when an exception left it, and what was still so behind the handler.
+
+    Attributes:
+        name: `self.total`.
+        value: Its text.
+        code: What set it.
+        lines: Where; more than one if it is not certain which of them was the last.
+    """
+
+    name: str
+    value: str
+    code: Code
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """Exceptions of one class, raised at one place and caught at one place in a phase.
+
+    Attributes:
+        phase: Its name.
+        text: `Type: message` of the first one.
+        origin: The same of the one that it was made from in a handler; may be empty.
+        raised: Where user code raised it, or called the library that did.
+        place: Where it was caught.
+        how: `except`, `with`, `finally`; empty: behind the last user code that it left.
+        is_silent: Whether the handler does nothing about it.
+        count: How many.
+        last: When the last one was, a number that grows from one exception to the next.
+        calls: Numbers of the first and the last call in which they were caught; 0: it has no row.
+        unwound: User frames that the first one left, the inmost first.
+        more: How many further ones.
+        left: What these left behind.
+    """
+
+    phase: str
+    text: str
+    origin: str
+    raised: Passage
+    place: Passage
+    how: str
+    is_silent: bool
+    count: int
+    last: int
+    calls: tuple[int, int]
+    unwound: tuple[Passage, ...]
+    more: int
+    left: tuple[Left, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Phase:
     """`setup`, `call` or `teardown` of a test.
@@ -224,6 +296,7 @@ class RecordedTest:
         values: Of expressions.
         watched: The rows of a watch, in order, with the phase in which each came.
         failed: What failed first.
+        caught: Exceptions that were caught.
     """
 
     nodeid: str
@@ -236,6 +309,7 @@ class RecordedTest:
     values: dict[str, Value] = field(default_factory=dict)
     watched: list[tuple[str, Row]] = field(default_factory=list)
     failed: Failed | None = None
+    caught: list[Caught] = field(default_factory=list)
 
     @property
     def ran(self) -> list[tuple[Code, set[int]]]:

@@ -18,12 +18,15 @@ from cideldill_mcp.questions.evaluated import Value
 from cideldill_mcp.questions.recorded import (
     FAILED,
     Call,
+    Caught,
     Code,
     Event,
     Failed,
     Focus,
     Frame,
+    Left,
     Line,
+    Passage,
     Phase,
     Recorded,
     RecordedTest,
@@ -129,6 +132,7 @@ class _Reader:
             "ran": self._add_ran,
             "frames": self._add_frames,
             "failed": self._add_failed,
+            "caught": self._add_caught,
             "test_files": self._add_test_files,
             "lines": self._add_lines,
             "matches": self._add_matches,
@@ -233,6 +237,33 @@ class _Reader:
                 (facts.get("leftExpression") or "", facts.get("rightExpression") or ""),
                 {side: dict(leaves) for side, leaves in facts.get("insides", {}).items()},
             )
+
+    def _add_caught(self, text: str, origin: str, *columns: Any) -> None:
+        raised, caught, count, last, calls, unwound, more, left = columns
+        *place, how, is_silent = caught
+        self._test.caught.append(
+            Caught(
+                phase=self._phase.name,
+                text=text,
+                origin=origin,
+                raised=self._passage(*raised),
+                place=self._passage(*place),
+                how=how,
+                is_silent=is_silent,
+                count=count,
+                last=last,
+                calls=tuple(calls),
+                unwound=tuple(self._passage(*each) for each in unwound),
+                more=more,
+                left=tuple(self._left(*each) for each in left),
+            )
+        )
+
+    def _left(self, name: str, value: str, code: int, lines: list[int]) -> Left:
+        return Left(name, value, self.recorded.codes[code], tuple(lines))
+
+    def _passage(self, code: int, line: int, library: str = "") -> Passage:
+        return Passage(self.recorded.codes[code] if code else None, line, library)
 
     def _add_test_files(self, files: list[str]) -> None:
         self.recorded.test_files = files

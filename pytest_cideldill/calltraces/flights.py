@@ -1,0 +1,117 @@
+"""Exceptions on their way: where they were raised, what they left, where they were caught.
+
+Plain data of `caught`, which follows them. Exceptions and frames stand here by their ids alone.
+"""
+
+from __future__ import annotations
+
+from pytest_cideldill.calltraces.codes import CodeFacts
+from pytest_cideldill.calltraces.left_behind import Left
+
+
+class Source:
+    """Exceptions of one class from one place."""
+
+    __slots__ = ("facts", "kind", "library", "line", "looks", "text", "texts")
+
+    def __init__(self, kind: type, facts: CodeFacts, line: int, library: str) -> None:
+        self.kind = kind  # kept, so that its id stays taken
+        self.facts, self.line, self.library = facts, line, library
+        self.text = ""
+        self.texts = 0
+        self.looks: dict[int, int] = {}
+
+
+class Place:
+    """Where an exception is caught, or may be."""
+
+    __slots__ = (
+        "call",
+        "facts",
+        "frame",
+        "how",
+        "is_left_out",
+        "is_silent",
+        "key",
+        "library",
+        "line",
+    )
+
+    def __init__(self, frame: int, key: tuple[int, int]) -> None:
+        self.frame = frame
+        self.key = key
+        self.facts: CodeFacts | None = None
+        self.line = self.call = 0
+        self.library = self.how = ""
+        self.is_silent = self.is_left_out = False
+
+
+class Flight:
+    """An exception that is on its way, or was caught.
+
+    Attributes:
+        error: Its id.
+        source: Its class, and where it was raised.
+        text: `Type: message`.
+        handlers: The frames that handle it now, as far as is known; the last one is the innermost.
+        behind: Where it went when it left user code.
+        places: Id of a frame of user code that it is in → offset and line at which it came up.
+        unwound: Frames of user code that it left: code and line.
+        more: How many further ones.
+        moment: When something of it was seen last, among all exceptions.
+        left: What they left behind.
+        anchor: Id of the frame at whose next event that is looked at again.
+        of: The exception from which it was made in a handler.
+    """
+
+    __slots__ = (
+        "anchor",
+        "behind",
+        "error",
+        "handlers",
+        "left",
+        "moment",
+        "more",
+        "of",
+        "places",
+        "source",
+        "text",
+        "unwound",
+    )
+
+    def __init__(self, error: int, source: Source, text: str) -> None:
+        self.error, self.source, self.text = error, source, text
+        self.handlers: list[Place] = []
+        self.behind: Place | None = None
+        self.places: dict[int, tuple[int, int]] = {}
+        self.unwound: list[tuple[CodeFacts, int]] = []
+        self.more = self.moment = 0
+        self.left: list[tuple[CodeFacts, Left]] = []
+        self.anchor = 0
+        self.of = ""
+
+    def leaves(self, frame: int) -> None:
+        """It is not handled in a frame any more, nor in frames that this one has called."""
+        for at, place in enumerate(self.handlers):
+            if place.frame == frame:
+                del self.handlers[at:]
+                return
+
+    @property
+    def catcher(self) -> Place | None:
+        """Where it was caught: by user code, as far as that handled it."""
+        for place in reversed(self.handlers):
+            if not place.library:
+                return place
+        return self.handlers[-1] if self.handlers else self.behind
+
+
+class Group:
+    """Exceptions of one class, raised at one place, caught at one place."""
+
+    __slots__ = ("calls", "count", "first", "last", "place")
+
+    def __init__(self, first: Flight, place: Place) -> None:
+        self.first, self.place = first, place
+        self.count = self.last = 0
+        self.calls = (place.call, place.call)
