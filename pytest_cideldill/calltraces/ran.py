@@ -24,13 +24,15 @@ class RanLines:
 
     Attributes:
         owners: Id of a code object whose lines are wanted → that of its function.
+        missing: Id of a code object → its lines that have still to run, as far as `is_open` was
+            asked; for `sys.settrace`, which can't switch a single line off.
     """
 
     def __init__(self, note: Callable[[Place, FrameType], bool]) -> None:
         self._note = note
         self.owners: dict[int, int] = {}
         self._lines: dict[int, frozenset[int]] = {}
-        self._missing: dict[int, set[int]] = {}
+        self.missing: dict[int, set[int]] = {}
 
     def meet(self, facts: CodeFacts) -> None:
         """From now on the lines of a function are wanted."""
@@ -44,22 +46,22 @@ class RanLines:
         owner = self.owners.get(id(code))
         return owner is not None and self._note((owner, line), frame)
 
-    # --- for `sys.settrace`, which can't switch a single line off -------------------------------
+    # --- for `sys.settrace` ---------------------------------------------------------------------
 
     def renew(self) -> None:
         """All lines are wanted again."""
-        self._missing.clear()
+        self.missing.clear()
 
     def is_open(self, code: CodeType) -> bool:
         """Whether a line of a code object has still to run."""
         key = id(code)
-        missing = self._missing.get(key)
+        missing = self.missing.get(key)
         if missing is None:
             if key not in self.owners:
                 return False
             if key not in self._lines:
                 self._lines[key] = lines_of(code)
-            missing = self._missing[key] = set(self._lines[key])
+            missing = self.missing[key] = set(self._lines[key])
         return bool(missing)
 
     def passes(self, frame: FrameType) -> bool:
@@ -68,7 +70,7 @@ class RanLines:
         if not self.is_open(code):
             return False
         line = frame.f_lineno
-        missing = self._missing.get(id(code), ())
+        missing = self.missing.get(id(code), ())
         if line in missing and self.begins(code, line, frame) and isinstance(missing, set):
             missing.discard(line)
         return bool(missing)

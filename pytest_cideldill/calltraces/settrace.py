@@ -44,6 +44,7 @@ class TracingFeed(Feed):
         super().__init__(recorder, table, libraries, fail, starts)
         self._shapes: dict[int, Shape] = {}
         self._raised: dict[int, Raised] = {}
+        self._missing = {} if self._lines is None else self._lines.missing
         self._on_frame = self._event
         self._said_lost = False
         self._installer = Installer(self._call, self._on_frame, self._say_lost)
@@ -117,7 +118,12 @@ class TracingFeed(Feed):
             return None
         try:
             if event == "line":
-                self._line(frame)
+                # Most events are those of a loop, all of whose lines are noted.
+                missing = self._missing.get(id(frame.f_code))
+                if missing and frame.f_lineno not in missing and not self._wants_more(frame):
+                    keep_as_they_are(frame)
+                else:
+                    self._line(frame)
             elif id(frame.f_code) not in self._shapes:
                 pass  # a part of a function, whose lines alone are wanted
             elif event == "return":
@@ -155,6 +161,10 @@ class TracingFeed(Feed):
 
     def _wants_lines(self, code: CodeType) -> bool:
         return id(code) in self._lined or self._is_open(code)
+
+    def _wants_more(self, frame: FrameType) -> bool:
+        """Whether a line says more than that it ran."""
+        return id(frame) in self._raised or id(frame.f_code) in self._lined
 
     def _is_open(self, code: CodeType) -> bool:
         return self._lines is not None and self._lines.is_open(code)

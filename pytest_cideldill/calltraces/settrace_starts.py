@@ -95,6 +95,11 @@ class TracingStarts(StartSource):
             frame.f_trace = None
             return None
         try:
+            # Most events are those of a loop, all of whose lines are noted.
+            missing = lines.missing.get(id(frame.f_code))
+            if missing and event == "line" and frame.f_lineno not in missing:
+                keep_as_they_are(frame)
+                return self._on_frame
             try:
                 if event != "line" or lines.passes(frame):
                     return self._on_frame

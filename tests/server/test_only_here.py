@@ -2,85 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import dedent
-from types import CodeType, FrameType
-from typing import Any
 
 import pytest
 
-from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.only_here import OnlyHere, only_here
-from cideldill_mcp.questions.recorded import Code, Phase, RecordedTest
-from pytest_cideldill.sourcecode.codes import lines_of, walk
-
-FILE = "shop.py"
-NODEID = "test_shop.py::test_it[here]"
+from cideldill_mcp.questions.recorded import Phase
+from tests.server.ran_code import FILE, Runs
 
 
-class Runs:
-    """Runs `main` of a source, and gives the lines that ran as a test.
-
-    Args:
-        folder: Gets the source.
-        source: Defines `main(value)`.
-    """
-
-    def __init__(self, folder: Path, source: str) -> None:
-        path = folder / FILE
-        path.write_text(dedent(source).lstrip(), encoding="utf-8")
-        code = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
-        self.files = SourceFiles(str(folder))
-        self._names: dict[str, Any] = {"__name__": "shop"}
-        exec(code, self._names)
-        self._codes: dict[CodeType, Code] = {}
-        for at, (each, _, _) in enumerate(walk(code)):
-            if each.co_flags & 1 and not each.co_name.startswith("<"):
-                last = max(line for inner, _, _ in walk(each) for line in lines_of(inner))
-                self._codes[each] = Code(
-                    *(at, "shop", each.co_qualname, FILE, each.co_firstlineno, last, "function")
-                )
-
-    def test(self, value: object, nodeid: str = NODEID) -> RecordedTest:
-        """The test that calls `main` with a value; it fails if that raises."""
-        lines: dict[CodeType, set[int]] = {}
-        frames: list[Code] = []
-
-        def trace(frame: FrameType, event: str, arg: object) -> Any:
-            if frame.f_code not in self._codes:
-                return None
-            if event in ("call", "line"):
-                lines.setdefault(frame.f_code, set())
-            if event == "line":
-                lines[frame.f_code].add(frame.f_lineno)
-            return trace
-
-        before = sys.gettrace()
-        outcome = "passed"
-        sys.settrace(trace)
-        try:
-            self._names["main"](value)
-        except Exception as error:  # noqa: BLE001 - of the code of a test
-            outcome = "failed"
-            place = error.__traceback__
-            while place is not None:
-                if place.tb_frame.f_code in self._codes:
-                    frames.insert(0, self._codes[place.tb_frame.f_code])
-                place = place.tb_next
-        finally:
-            sys.settrace(before)
-        ran = [(self._codes[code], numbers) for code, numbers in lines.items()]
-        call = Phase("call", outcome=outcome, ran=ran, frames=frames)
-        return RecordedTest(nodeid, [Phase("setup", outcome="passed"), call])
-
-    def compared(self, here: object, there: Sequence[object]) -> OnlyHere:
-        """What differs between a value and others."""
-        others = [self.test(each, f"test_shop.py::test_it[{at}]") for at, each in enumerate(there)]
-        return only_here(self.test(here), others, self.files)
+def compared(runs: Runs, here: object, there: Sequence[object]) -> OnlyHere:
+    """What differs between a value and others."""
+    others = [runs.test(each, f"test_shop.py::test_it[{at}]") for at, each in enumerate(there)]
+    return only_here(runs.test(here), others, runs.files)
 
 
 @dataclass(frozen=True)
@@ -347,7 +284,7 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_only_one_side_ran_is_shown_with_its_branch(tmp_path: Path, case: Case) -> None:
-    found = Runs(tmp_path, case.source).compared(case.here, case.there)
+    found = compared(Runs(tmp_path, case.source), case.here, case.there)
     assert found.lines == list(case.lines)
     assert bool(found.evidence) == bool(case.lines)
     assert len(found.evidence) == max(0, len(case.lines) - 1)
@@ -395,7 +332,7 @@ def test_what_is_nearer_to_the_failure_comes_first_and_much_is_cut(tmp_path: Pat
     ]
     calls = ", ".join(f"f{at}(n)" for at in range(many))
     runs = Runs(tmp_path, "\n".join(parts) + f"\ndef main(n):\n    return [{calls}]\n")
-    found = runs.compared(1, [0])
+    found = compared(runs, 1, [0])
     assert found.lines[1].startswith("only here: f7 ")
     assert found.lines[7] == "… 2 more places inside of functions"
     assert found.lines[8].startswith("only here: g7 ")

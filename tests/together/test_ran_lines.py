@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
+from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.recorded import RecordedTest
 from cideldill_mcp.questions.row_reader import read_recorded
 from tests.together.conftest import MakeProject
@@ -253,3 +255,93 @@ def test_hostile_objects_recursion_and_exits_change_no_outcome(
     rows = record(make_project(test_hostile=HOSTILE), ran=True, **WAYS[way])
     assert [row[2] for row in rows.of("outcome")] == ["passed"] * 12, rows.output
     assert not [row for row in rows.of("reached") if row[1] == "failure"]
+
+
+@pytest.mark.full
+def test_a_chosen_call_has_all_its_lines_beside_those_that_ran(project: Path) -> None:
+    asked: dict[str, Any] = {"function": "kind", "call": 1, "counts": True}
+    nodeid = "test_branches.py::test_it"
+    rows, plain = record(project, nodeid, ran=True, **asked), record(project, nodeid, **asked)
+    kinds = ("line", "lines", "change", "return", "call")
+    assert rows.of("line")
+    assert rows.of("lines")
+    assert [row[2:] for row in rows.of("lines")] == [row[2:] for row in plain.of("lines")]
+    assert [row[0] for row in rows.of(*kinds)] == [row[0] for row in plain.of(*kinds)]
+    assert rows.of("line") == plain.of("line")
+    assert rows.of("ran")
+
+
+CART = """
+    RATES = {"de": 19, "at": 20}
+
+    class Cart:
+        def __init__(self, country):
+            self.country = country
+            self.items = []
+
+        def add(self, price):
+            if price is None:
+                price = 0
+            self.items.append(price)
+
+        def total(self):
+            if not self.items:
+                return 0
+            whole = sum(self.items)
+            if whole > 100:
+                whole = self.discount(whole)
+            return whole + whole * self.rate() // 100
+
+        def discount(self, whole):
+            return whole - 10
+
+        def rate(self):
+            return RATES[self.country]
+"""
+
+TESTS = """
+    import pytest
+    from cart import Cart
+
+    @pytest.fixture(scope="module")
+    def country():
+        return "de"
+
+    @pytest.mark.parametrize("prices, total", [
+        ([10], 11), ([100], 119), ([50, 60], 130), ([], 0), ([20, None], 23),
+    ])
+    def test_total(prices, total, country):
+        cart = Cart(country)
+        for price in prices:
+            cart.add(price)
+        assert cart.total() == total
+
+    def test_empty():
+        assert Cart("at").items == []
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("way", WAYS)
+def test_a_failing_test_is_compared_with_its_neighbours(
+    make_project: MakeProject, tmp_path: Path, way: str
+) -> None:
+    root = make_project(cart=CART, test_cart=TESTS)
+    failing = "test_cart.py::test_total[prices2-130]"
+    here = record(root, failing, ran=True, neighbours=True, **WAYS[way])
+    (others,) = (row[1] for row in here.of("neighbours"))
+    chosen = candidates(failing, others, lambda _: None, MOST_COMPARED)
+    assert len(chosen) == 5
+    there = record(root, *chosen, ran=True)
+    test = read_tests(here, tmp_path)[failing]
+    neighbours = list(read_tests(there, tmp_path).values())
+    assert [each.outcome for each in neighbours].count("passed") == 5
+    found = only_here(test, neighbours, SourceFiles(str(root)))
+    assert found.lines == [
+        "against 5 passing neighbours:",
+        "only here: Cart.total cart.py:19  whole = self.discount(whole)  "
+        "(behind: if whole > 100:; 4 of them ran total)",
+        "only here: Cart.discount cart.py:22–23",
+    ]
+    assert [each.code.name for each in found.evidence] == ["Cart.total", "Cart.discount"]
+    assert not only_here(test, neighbours[:0], SourceFiles(str(root))).lines

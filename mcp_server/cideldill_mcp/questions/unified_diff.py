@@ -14,7 +14,7 @@ from typing import Final
 
 NO_FILE: Final = "/dev/null"
 
-_HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@)?")
+_HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@)?")
 _NO_TEXT: Final = ("GIT binary patch", "Binary files ")
 
 
@@ -28,12 +28,15 @@ class Hunk:
 
     Attributes:
         at: The line of the diff where it begins.
-        start: The first of the old lines, by the header; None: it has no number.
+        start: The first of the old lines, by the header; None: it has no number. Without old lines
+            it is the line above.
+        new_start: The same of the new lines.
         counts: How many old and new lines it has, by the header.
     """
 
     at: int
     start: int | None
+    new_start: int | None = None
     counts: tuple[int, int] = (0, 0)
     old: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
@@ -86,7 +89,8 @@ def read_diff(text: str) -> list[FileDiff]:
                 raise MalformedDiff(f"line {number} of the diff is a hunk without --- and +++")
             hunk = Hunk(number, None)
             if header[1]:
-                hunk = Hunk(number, int(header[1]), (int(header[2] or 1), int(header[3] or 1)))
+                counts = int(header[2] or 1), int(header[4] or 1)
+                hunk = Hunk(number, int(header[1]), int(header[3]), counts)
             files[-1].hunks.append(hunk)
         elif hunk is not None and not _add(hunk, line, below):
             hunk = None
