@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, counted
 from cideldill_mcp.questions.registry import (
     MAX_TIMEOUT_S,
+    PLAIN,
     Progress,
     Question,
     Questions,
     SideRun,
+    Variation,
     no_progress,
 )
 from pytest_cideldill.errors import ErrorCode, Refusal
@@ -27,6 +29,7 @@ from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
     from cideldill_mcp.questions.listing import SourceFiles
+    from cideldill_mcp.questions.patches import PatchedFile
     from cideldill_mcp.questions.recorded import Recorded, RecordedTest
 
 TIMEOUT_S = 60.0
@@ -105,7 +108,12 @@ class Seen:
     test: RecordedTest
 
 
-async def see(question: Question, request: TraceRequest, texts: Sequence[str] = ()) -> Seen:
+async def see(
+    question: Question,
+    request: TraceRequest,
+    texts: Sequence[str] = (),
+    variation: Variation = PLAIN,
+) -> Seen:
     """Run a test in a process, and read what that has seen.
 
     Of several tests that the node id means the first that failed is taken, else the first; of those
@@ -115,12 +123,13 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
         question: Runs it.
         request: What the process records.
         texts: Modules that make the answer; they are imported while the process works.
+        variation: In what the process differs from others.
 
     Raises:
         Refusal: `test_not_found`, `function_not_found`, `invalid_parameter`, and others of the
             process; `not_live`: the test has not begun.
     """
-    run, recorded = await ran(question, request, texts)
+    run, recorded = await ran(question, request, texts, variation)
     tests = list(recorded.tests.values())
     if recorded.refusal is not None or not tests:
         from cideldill_mcp.questions.unanswered import unanswered
@@ -132,7 +141,10 @@ async def see(question: Question, request: TraceRequest, texts: Sequence[str] = 
 
 
 async def ran(
-    question: Question, request: TraceRequest, texts: Sequence[str] = ()
+    question: Question,
+    request: TraceRequest,
+    texts: Sequence[str] = (),
+    variation: Variation = PLAIN,
 ) -> tuple[SideRun, Recorded]:
     """Run tests in a process; its end, and what it has seen of all of them.
 
@@ -140,8 +152,9 @@ async def ran(
         question: As for `see`.
         request: The same.
         texts: The same.
+        variation: The same.
     """
-    running = asyncio.ensure_future(question.run(request))
+    running = asyncio.ensure_future(question.run(request, variation))
     try:
         await asyncio.sleep(0)  # the process is started, unless others have all places
         from cideldill_mcp.questions.recorded import Recorded
@@ -158,12 +171,14 @@ async def ran(
     return run, await asyncio.to_thread(read_recorded, run.file)
 
 
-def source_files(asker: Asker, rootdir: str) -> SourceFiles:
-    """The sources of a project, without secrets."""
+def source_files(
+    asker: Asker, rootdir: str, patched: Sequence[PatchedFile] | None = None
+) -> SourceFiles:
+    """The sources of a project, without secrets; of some files as a patch has made them."""
     from cideldill_mcp.questions.listing import SourceFiles
 
     redact = partial(asker.questions.redactor().redact_source, is_python=True)
-    return SourceFiles(rootdir, redact)
+    return SourceFiles(rootdir, redact, {each.path: each.text for each in patched or ()})
 
 
 def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:
