@@ -135,7 +135,6 @@ CHANGED: tuple[ChangedCase, ...] = (
             "lines of right are those of the patched text",
         ),
         {"function": "p_lines_before.postage", "line": 14},
-        tier="full",
     ),
     ChangedCase(
         "lines_inside",
@@ -212,7 +211,6 @@ CHANGED: tuple[ChangedCase, ...] = (
         ),
         {"function": "p_by_diff.postage", "line": 14},
         as_diff=True,
-        tier="full",
     ),
     ChangedCase(
         "fails_too",

@@ -18,7 +18,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "against",
         metavar="AGAINST",
         nargs="?",
-        help="a test that passes (default: the nearest one)",
+        help="a test that passes (default: the nearest one), or a record that has the test",
     )
     add_options(parser)
     parser.add_argument(

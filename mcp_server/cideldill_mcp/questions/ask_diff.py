@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -59,6 +60,10 @@ _ROUNDS = 3
 
 _TEXTS = ("diff", "divergence", "inside")
 
+_RUN = re.compile(r"r[1-9][0-9]*")
+
+_AGAINST = "node id of a test (FILE::TEST), auto, a run (r3), or a record (a folder)"
+
 AS_IT_IS = Prepared(Experiment("as it is"), PLAIN)
 """The program without a change."""
 
@@ -69,7 +74,8 @@ class Diff:
 
     Attributes:
         nodeid: The test.
-        against: A node id, `auto`, or what is changed for a further run of the test itself.
+        against: A node id, `auto`, a run of the server, the path of a record, or what is changed
+            for a further run of the test itself.
         function: Only calls of it, and what is in them, count; as for `breakpoint_add`.
         ignore: Globs over paths of values.
     """
@@ -88,8 +94,9 @@ class Diff:
         if self.function is not None:
             parsed(self.function)
         against = self.against
-        if isinstance(against, str) and against != AUTO and "::" not in against:
-            raise invalid("against", against, "node id of a test (FILE::TEST), or auto")
+        is_known = isinstance(against, Experiment) or against == AUTO or "::" in against
+        if not (is_known or is_past(against)):
+            raise invalid("against", against, _AGAINST)
         if any(not each.strip() for each in self.ignore):
             raise invalid("ignore", "", "globs over value paths, as order.items[*].id")
 
@@ -104,6 +111,18 @@ def diff_against(value: Any) -> str | Experiment:
         with suppress(ValueError):
             value = json.loads(value)
     return value if isinstance(value, str) else experiment_of(value, "against")
+
+
+def is_run(against: str) -> bool:
+    """Whether a run of the server is meant."""
+    return _RUN.fullmatch(against) is not None
+
+
+def is_past(against: str | Experiment) -> bool:
+    """Whether a run or a record is meant; node ids have `::`."""
+    if isinstance(against, Experiment) or "::" in against or against == AUTO:
+        return False
+    return is_run(against) or os.path.exists(against)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +165,7 @@ async def diff(asker: Asker, asked: Diff, bounds: Bounds) -> dict[str, Any]:
 
     Raises:
         Refusal: As `asker.see`; `not_reproduced`: the test passes, or no other one does; as
-            `experiment`.
+            `experiment`, and as `diff_record`.
     """
     asked.check()
     bounds.check()
@@ -156,6 +175,10 @@ async def diff(asker: Asker, asked: Diff, bounds: Bounds) -> dict[str, Any]:
     if function is not None:
         asked = replace(asked, function=function_from_root(questions.project, function))
     with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
+        if is_past(asked.against):
+            from cideldill_mcp.questions.ask_diff_record import diff_record
+
+            return await diff_record(asker, question, nodeid, asked, bounds)
         made = _Asking(asker, asked, question)
         compared = await made.compare(nodeid)
         lines = notes(question, made.left.seen, asker)

@@ -7,7 +7,7 @@ process starts: a command is to answer little later than pytest would.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -29,6 +29,7 @@ from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
     from cideldill_mcp.questions.listing import SourceFiles
+    from cideldill_mcp.questions.past import Past
     from cideldill_mcp.questions.patches import PatchedFile
     from cideldill_mcp.questions.recorded import Recorded, RecordedTest
 
@@ -76,6 +77,14 @@ def _nothing_earlier(_nodeid: str) -> Earlier | None:
     return None
 
 
+async def _no_past(run_id: str, _nodeid: str) -> Past:
+    raise Refusal(
+        ErrorCode.RUN_NOT_FOUND,
+        f"{run_id} is a run of a server, and this is none: give the folder of a record",
+        run_id=run_id,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Asker:
     """By whom, and where, a question is asked.
@@ -85,12 +94,15 @@ class Asker:
         progress: Gets how far it is.
         earlier: What became of a test before, if that is known.
         failed: The tests that runs before this one have left as failed.
+        past: A test in a run, by the run's id and its own; raises Refusal: `run_not_found`,
+            `test_not_found`, `not_live`.
     """
 
     questions: Questions
     progress: Progress = no_progress
     earlier: Callable[[str], Earlier | None] = _nothing_earlier
     failed: Callable[[], list[str]] = _none_failed
+    past: Callable[[str, str], Awaitable[Past]] = _no_past
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,7 @@ TOOLS = (
             Param(
                 "against",
                 "any",
-                "Node id; auto: one that passes; {patch…}: with this experiment",
+                "Node id; auto: one that passes; {patch…}: with this; r3, a record: there",
                 default=AUTO,
             ),
             Param("function", "string", "Only its calls, and what they call"),
