@@ -39,7 +39,7 @@ from pytest_cideldill.hooks.selection import Wanted
 from pytest_cideldill.hooks.starts import StartWatch
 from pytest_cideldill.interpreter import patched_texts
 from pytest_cideldill.interpreter.borders import at_fork, passes, text_of
-from pytest_cideldill.link.handshake import HASH_SEED
+from pytest_cideldill.link.handshake import HASH_SEED, Invitation
 from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Configure, Event
 from pytest_cideldill.protocol.trace_rows import TraceRequest
@@ -107,7 +107,7 @@ def ask(config: pytest.Config, text: str, variable: str) -> None:
         raise pytest.UsageError(str(error)) from error
     for plugin in (Unattended(question.host), question.wanted, question.redaction, question):
         name = type(plugin).__name__.lower()
-        config.pluginmanager.register(plugin, f"cideldill-{name}")
+        config.pluginmanager.register(plugin, f"cideldill-question-{name}")
     if question.experiment is not None:
         config.pluginmanager.register(question.experiment, "cideldill-experiment")
     if request.failure:
@@ -122,6 +122,24 @@ def ask(config: pytest.Config, text: str, variable: str) -> None:
         forks = Forks(request, rows, question.host, question.change)
         config.pluginmanager.register(forks, "cideldill-forks")
     clean_up(config, "the end of the question", question.close)
+    if request.record:
+        _record(config, request, variable)
+
+
+def _record(config: pytest.Config, request: TraceRequest, variable: str) -> None:
+    """Record this process like a run, besides what a question leaves.
+
+    Raises:
+        pytest.UsageError: The folder can't be made, or what is declared is malformed.
+    """
+    from pytest_cideldill.hooks.start import switch_on
+
+    key = request.key or secrets.token_hex(32)
+    invitation = Invitation(None, key, "q", None, record=request.record)
+    try:
+        switch_on(config, invitation, variable)
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(f"the test can't be recorded: {error}") from error
 
 
 def _switch_off(options: Any, request: TraceRequest) -> None:

@@ -134,6 +134,8 @@ class TraceRequest:
         watch: The fields of a `WatchRequest`, if something is to be watched.
         forks: No tests are run here, but in a fork for each of these, as `Fork` in plain form.
         beside: Most forks at a time.
+        record: A folder into which the process records itself as a run does (`pytest
+            --cideldill-record`), made by it; empty: it does not.
     """
 
     file: str
@@ -164,6 +166,7 @@ class TraceRequest:
     watch: dict[str, Any] | None = None
     forks: list[dict[str, Any]] = field(default_factory=list)
     beside: int = 1
+    record: str = ""
 
 
 @dataclass(frozen=True, slots=True)

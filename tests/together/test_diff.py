@@ -144,7 +144,7 @@ def test_a_small_answer_keeps_the_difference(asking: Bench) -> None:
 def test_wrong_usage(make_project: MakeProject) -> None:
     project = make_project(test_a="def test_one(): assert 0")
     for arguments, words in (
-        (("test_a.py::test_one", "r3"), "node id of a test (FILE::TEST), or auto"),
+        (("test_a.py::test_one", "no"), "node id of a test (FILE::TEST), auto, a run (r3), or"),
         (("test_a.py::test_one", "--in", "a b"), "is no function name"),
         (("test_a.py::test_one", "--ignore", ""), "globs over value paths"),
     ):

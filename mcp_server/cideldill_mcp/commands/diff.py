@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from cideldill_mcp.commands.changes import add_options, experiments
 from cideldill_mcp.commands.question import QuestionCommand
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "against",
         metavar="AGAINST",
         nargs="?",
-        default="auto",
-        help="a test that passes (default: the nearest one)",
+        help="a test that passes (default: the nearest one), or a record that has the test",
     )
+    add_options(parser)
     parser.add_argument(
         "--in",
         dest="function",
@@ -36,9 +37,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _question(chosen: argparse.Namespace) -> Ask:
-    from cideldill_mcp.questions.ask_diff import Diff, diff
+    from cideldill_mcp.questions.ask_diff import AUTO, Diff, diff
+    from cideldill_mcp.questions.experiment_specs import experiment_of
 
-    asked = Diff(chosen.nodeid, chosen.against, chosen.function, chosen.ignore)
+    changes = experiments(chosen, together=True)
+    count = len(changes) + (chosen.against is not None)
+    if count > 1 or (chosen.spec is not None and not changes):
+        raise ValueError("compare with one thing: AGAINST, or one experiment")
+    against = AUTO if chosen.against is None else chosen.against
+    if changes:
+        against = experiment_of(changes[0], "experiment")
+    asked = Diff(chosen.nodeid, against, chosen.function, chosen.ignore)
     asked.check()
     return lambda asker, bounds: diff(asker, asked, bounds)
 
@@ -47,7 +56,8 @@ COMMAND = QuestionCommand(
     "diff",
     "show where a failing test and a passing one first do something else",
     "Run a failing test and one that passes, align the calls of your code, and show the first call "
-    "that got the same and did something else, with the first differing line in it.",
+    "that got the same and did something else, with the first differing line in it. With --patch "
+    "and other options that change something, the same test is compared, before and after.",
     _add_arguments,
     _question,
 )

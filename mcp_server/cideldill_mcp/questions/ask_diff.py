@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +23,14 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
+from cideldill_mcp.questions.experiment_specs import (
+    Experiment,
+    Prepared,
+    all_started_alike,
+    experiment_of,
+)
 from cideldill_mcp.questions.neighbours import candidates, relation
-from cideldill_mcp.questions.registry import Question
+from cideldill_mcp.questions.registry import PLAIN, Question
 from cideldill_mcp.questions.spelling import function_from_root, parsed
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
@@ -30,8 +39,9 @@ if TYPE_CHECKING:
     from cideldill_mcp.questions.diff import Compared, Inside
     from cideldill_mcp.questions.differences import Noise, Side
     from cideldill_mcp.questions.divergence import Divergence, Found
+    from cideldill_mcp.questions.inside import Texts
     from cideldill_mcp.questions.listing import SourceFiles
-    from cideldill_mcp.questions.recorded import Call
+    from cideldill_mcp.questions.recorded import Call, Code
 
 NAME = "test_diff"
 AUTO = "auto"
@@ -50,13 +60,12 @@ _ROUNDS = 3
 
 _TEXTS = ("diff", "divergence", "inside")
 
-Vary = Callable[[TraceRequest], TraceRequest]
-"""Makes the request of one side: what a side changes of the program is in there."""
+_RUN = re.compile(r"r[1-9][0-9]*")
 
+_AGAINST = "node id of a test (FILE::TEST), auto, a run (r3), or a record (a folder)"
 
-def as_it_is(request: TraceRequest) -> TraceRequest:
-    """The program as it is."""
-    return request
+AS_IT_IS = Prepared(Experiment("as it is"), PLAIN)
+"""The program without a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +74,14 @@ class Diff:
 
     Attributes:
         nodeid: The test.
-        against: A node id, or `auto`.
+        against: A node id, `auto`, a run of the server, the path of a record, or what is changed
+            for a further run of the test itself.
         function: Only calls of it, and what is in them, count; as for `breakpoint_add`.
         ignore: Globs over paths of values.
     """
 
     nodeid: str
-    against: str = AUTO
+    against: str | Experiment = AUTO
     function: str | None = None
     ignore: list[str] = field(default_factory=list)
 
@@ -83,10 +93,36 @@ class Diff:
         """
         if self.function is not None:
             parsed(self.function)
-        if self.against != AUTO and "::" not in self.against:
-            raise invalid("against", self.against, "node id of a test (FILE::TEST), or auto")
+        against = self.against
+        is_known = isinstance(against, Experiment) or against == AUTO or "::" in against
+        if not (is_known or is_past(against)):
+            raise invalid("against", against, _AGAINST)
         if any(not each.strip() for each in self.ignore):
             raise invalid("ignore", "", "globs over value paths, as order.items[*].id")
+
+
+def diff_against(value: Any) -> str | Experiment:
+    """What a client compares with: a text as it is, an object as an experiment.
+
+    Raises:
+        Refusal: `invalid_parameter`, `missing_parameter`.
+    """
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError):
+            value = json.loads(value)
+    return value if isinstance(value, str) else experiment_of(value, "against")
+
+
+def is_run(against: str) -> bool:
+    """Whether a run of the server is meant."""
+    return _RUN.fullmatch(against) is not None
+
+
+def is_past(against: str | Experiment) -> bool:
+    """Whether a run or a record is meant; node ids have `::`."""
+    if isinstance(against, Experiment) or "::" in against or against == AUTO:
+        return False
+    return is_run(against) or os.path.exists(against)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +132,40 @@ class Running:
     Attributes:
         seen: What its first run saw.
         nodeid: Its test.
-        vary: See there.
+        prepared: What it changes of the program.
     """
 
     seen: Seen
     nodeid: str
-    vary: Vary = as_it_is
+    prepared: Prepared = AS_IT_IS
 
 
-async def diff(asker: Asker, asked: Diff, bounds: Bounds, vary: Vary = as_it_is) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two calls of one function, with their lines.
+
+    Attributes:
+        left: Of a further run of the left side.
+        right: Of one of the right side.
+        texts: The source of the function.
+    """
+
+    left: Side
+    right: Side
+    texts: Texts
+
+
+async def diff(asker: Asker, asked: Diff, bounds: Bounds) -> dict[str, Any]:
     """The reply to the question.
 
     Args:
         asker: Who asks.
         asked: What is asked.
         bounds: Of the answer.
-        vary: What is changed of the program on the right side; `against` may be the same test then.
 
     Raises:
-        Refusal: As `asker.see`; `not_reproduced`: the test passes, or no other one does.
+        Refusal: As `asker.see`; `not_reproduced`: the test passes, or no other one does; as
+            `experiment`, and as `diff_record`.
     """
     asked.check()
     bounds.check()
@@ -124,7 +175,11 @@ async def diff(asker: Asker, asked: Diff, bounds: Bounds, vary: Vary = as_it_is)
     if function is not None:
         asked = replace(asked, function=function_from_root(questions.project, function))
     with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
-        made = _Asking(asker, asked, question, vary)
+        if is_past(asked.against):
+            from cideldill_mcp.questions.ask_diff_record import diff_record
+
+            return await diff_record(asker, question, nodeid, asked, bounds)
+        made = Comparing(asker, asked, question)
         compared = await made.compare(nodeid)
         lines = notes(question, made.left.seen, asker)
 
@@ -137,69 +192,124 @@ async def diff(asker: Asker, asked: Diff, bounds: Bounds, vary: Vary = as_it_is)
         return reply(question, made.left.nodeid, made.left.seen.test.outcome, answer)
 
 
-class _Asking:
+class Comparing:
     """One question, from its processes to what is known."""
 
     left: Running
     _seen_right: Seen
 
-    def __init__(self, asker: Asker, asked: Diff, question: Question, vary: Vary) -> None:
+    def __init__(self, asker: Asker, asked: Diff, question: Question) -> None:
         self._asker, self._asked, self._question = asker, asked, question
-        self._vary = vary
+        self._plain = self._changed = AS_IT_IS
         self._notes: list[str] = []
-        self._sources: SourceFiles | None = None
+        self._sources: dict[str, SourceFiles] = {}
 
     async def compare(self, nodeid: str) -> Compared:
         """Run both sides, and compare them."""
+        if isinstance(self._asked.against, Experiment):
+            prepared = await asyncio.to_thread(self._prepared, self._asked.against)
+            self._plain, self._changed = all_started_alike([AS_IT_IS, prepared])
         again, right = await self._first_runs(nodeid)
         if right is None:
-            right = await self._passing()
+            right = await self.passing()
         how = relation(self.left.nodeid, right.nodeid)
         if right.seen is again:
             how = "its second run"
-        return await self._compared(right, again, how)
+        elif right.prepared is self._changed is not self._plain:
+            how = f"with {right.prepared.experiment.name}"
+            self._notes += await asyncio.to_thread(self._notes_of_change, right)
+        compared = await self.compared(right, again, how)
+        return replace(compared, is_changed=right.prepared is not self._plain)
 
     # --- the sides --------------------------------------------------------------------------
+
+    def _prepared(self, experiment: Experiment) -> Prepared:
+        from cideldill_mcp.questions.experiment_places import Places
+
+        return Places(self._asker).prepared(experiment)
+
+    def _notes_of_change(self, right: Running) -> list[str]:
+        """What has to be known of the run with the change."""
+        from cideldill_mcp.questions.trials import Trial
+
+        trial = Trial(right.prepared.experiment, [right.seen.run], [right.seen.recorded])
+        notes = [f"not applied: {each}" for each in trial.unapplied()] + trial.troubles()
+        if _fails(self.left.seen) and _fails(right.seen) and trial.is_applied:
+            notes.append("the test fails with it, too")
+        ours, theirs = self._files(self.left), self._files(right)
+        patched = [each.file for each in right.prepared.variation.patches or ()]
+        if any(len(ours.lines(each)) != len(theirs.lines(each)) for each in patched):
+            notes.append("lines of right are those of the patched text")
+        return notes
 
     async def _first_runs(self, nodeid: str) -> tuple[Seen, Running | None]:
         """The left side twice, and the right one, if it is known already."""
         against = self._asked.against
-        right = [] if against == AUTO else [(self._asker.questions.nodeid(against), self._vary)]
-        first, again, *others = await self._all([(nodeid, as_it_is)] * 2 + right)
+        other = nodeid if isinstance(against, Experiment) else against
+        right = [] if against == AUTO else [(self._asker.questions.nodeid(other), self._changed)]
+        first, again, *others = await self._all([(nodeid, self._plain)] * 2 + right)
         if len(first.recorded.tests) > 1:  # a file, say: of it the first that failed
             nodeid = first.test.nodeid
-            first, again = await self._all([(nodeid, as_it_is)] * 2)
+            runs = [(nodeid, self._plain)] * 2
+            if isinstance(against, Experiment):
+                runs, others = [*runs, (nodeid, self._changed)], []
+            first, again, *others = [*await self._all(runs), *others]
         nodeid = first.test.nodeid
         if _fails(first) != _fails(again):
             one, other = first.test.outcome, again.test.outcome
             self._notes.append(f"flaky: {one} in one of two runs, {other} in the other one")
         if not _fails(first) and _fails(again):
             first, again = again, first
-        self.left = Running(first, nodeid)
+        self.left = Running(first, nodeid, self._plain)
         if others:
-            return again, Running(others[0], others[0].test.nodeid, self._vary)
+            return again, Running(others[0], others[0].test.nodeid, self._changed)
         if not _fails(first):
             raise _passes(first, 2)
         return again, Running(again, nodeid) if again.test.outcome == "passed" else None
 
-    async def _all(self, wanted: Iterable[tuple[str, Vary]]) -> list[Seen]:
+    async def _all(
+        self, wanted: Iterable[tuple[str, Prepared]], states_from: int = 0
+    ) -> list[Seen]:
         """Runs of tests beside each other.
 
         Raises:
             Refusal: The first one of them; the others are ended.
         """
-        tasks = [asyncio.ensure_future(self._run(*each)) for each in wanted]
+        tasks = [asyncio.ensure_future(self.run(*each, states_from)) for each in wanted]
         try:
             return list(await asyncio.gather(*tasks))
         finally:
             for task in tasks:
                 task.cancel()
 
-    async def _run(self, nodeid: str, vary: Vary = as_it_is) -> Seen:
-        request = TraceRequest("", [nodeid], tree=True, states=True, neighbours=True)
-        return await see(self._question, vary(request), _TEXTS)
+    async def run(self, nodeid: str, prepared: Prepared = AS_IT_IS, states_from: int = 0) -> Seen:
+        request = TraceRequest(
+            "", [nodeid], tree=True, states=True, neighbours=True, states_from=states_from
+        )
+        return await self._see(nodeid, request, prepared)
 
-    async def _passing(self) -> Running:
+    async def _see(self, nodeid: str, request: TraceRequest, prepared: Prepared) -> Seen:
+        """A run of a side; with a change of the order, of several tests the one in question.
+
+        Raises:
+            Refusal: As `see`.
+        """
+        request = prepared.request(request)
+        try:
+            seen = await see(self._question, request, _TEXTS, variation=prepared.variation)
+        except Refusal as refusal:
+            if prepared is self._plain:
+                raise
+            message = f"with {prepared.experiment.name}: {refusal.message}"
+            raise Refusal(refusal.code, message, **refusal.extra) from refusal
+        if not prepared.experiment.order:
+            return seen
+        if nodeid not in seen.recorded.tests:
+            message = f"order does not have {nodeid}"
+            raise Refusal(ErrorCode.TEST_NOT_FOUND, message, nodeid=nodeid)
+        return replace(seen, test=seen.recorded.tests[nodeid])
+
+    async def passing(self) -> Running:
         """The nearest test that passes.
 
         Raises:
@@ -211,7 +321,7 @@ class _Asking:
         while near:
             count = 1 if self._before(near[0]) == "passed" else _AT_ONCE
             now, near = near[:count], near[count:]
-            runs = [self._run(nodeid) for nodeid in now]
+            runs = [self.run(nodeid) for nodeid in now]
             ended = await asyncio.gather(*runs, return_exceptions=True)
             for nodeid, seen in zip(now, ended, strict=True):
                 if isinstance(seen, Seen):
@@ -233,7 +343,7 @@ class _Asking:
 
     # --- where they part --------------------------------------------------------------------
 
-    async def _compared(self, right: Running, again: Seen, how: str) -> Compared:
+    async def compared(self, right: Running, again: Seen, how: str) -> Compared:
         from cideldill_mcp.questions.diff import Compared
         from cideldill_mcp.questions.differences import Noise
 
@@ -282,11 +392,8 @@ class _Asking:
         if not number or is_found or again is right.seen or not has_time:
             return None
 
-        def of_later_calls(vary: Vary) -> Vary:
-            return lambda request: replace(vary(request), states_from=number)
-
-        ours = (self.left.nodeid, of_later_calls(as_it_is))
-        seen = await self._all([ours, ours, (right.nodeid, of_later_calls(right.vary))])
+        ours = self.left.nodeid, self._plain
+        seen = await self._all([ours, ours, (right.nodeid, right.prepared)], number)
         earlier = (self.left.seen, again, right.seen)
         if any(
             now.test.outcome != old.test.outcome for now, old in zip(seen, earlier, strict=True)
@@ -326,7 +433,7 @@ class _Asking:
         for each in branched[:_TRIED]:
             pair = await self._again(each, right)
             inside = None if pair is None else await self._inside(each, pair)
-            if inside is not None and inside.parting.branch:
+            if inside is not None and inside.parting.has_branch:
                 return each, inside
         return (inner[0], None) if inner else (None, None)
 
@@ -341,24 +448,43 @@ class _Asking:
 
     def _has_branch(self, suspect: Divergence) -> bool:
         call = suspect.left
-        return call is not None and self._files().listing(call.code).has_branch
+        return call is not None and self._files(self.left).listing(call.code).has_branch
 
-    def _files(self) -> SourceFiles:
-        if self._sources is None:
-            root = self.left.seen.recorded.rootdir or self._asker.questions.rootdir
-            self._sources = source_files(self._asker, root)
-        return self._sources
+    def _files(self, side: Running) -> SourceFiles:
+        """The sources of a side."""
+        name = side.prepared.experiment.name
+        if name not in self._sources:
+            root = side.seen.recorded.rootdir or self._asker.questions.rootdir
+            patches = side.prepared.variation.patches
+            self._sources[name] = source_files(self._asker, root, patches)
+        return self._sources[name]
 
-    async def _again(self, first: Divergence, right: Running) -> list[Side] | None:
+    def _texts(self, left: Code, right: Code, side: Running) -> Texts | None:
+        """The source of a function on both sides; None: these are two functions."""
+        from cideldill_mcp.questions.counterparts import Counterparts
+        from cideldill_mcp.questions.inside import Texts
+
+        if left.file != right.file:
+            return None
+        ours, theirs = self._files(self.left), self._files(side)
+        lines = Counterparts(ours.lines(left.file), theirs.lines(right.file))
+        if not lines.are_one(left, right):
+            return None
+        return Texts(ours.listing(left), theirs.listing(right), lines)
+
+    async def _again(self, first: Divergence, right: Running) -> _Pair | None:
         """Both sides again, with the lines of the divergent calls; None: they can't be had."""
         a, b = first.left, first.right
-        if a is None or b is None or (a.code.file, a.code.first) != (b.code.file, b.code.first):
+        if a is None or b is None:
+            return None
+        texts = await asyncio.to_thread(self._texts, a.code, b.code, right)
+        if texts is None:
             return None
         wanted = [(self.left, a), (right, b)]
         runs = [self._lines(side, call) for side, call in wanted]
         sides = []
         seen = await asyncio.gather(*runs, return_exceptions=True)
-        for (side, _), each in zip(wanted, seen, strict=True):
+        for (side, call), each in zip(wanted, seen, strict=True):
             if not isinstance(each, Seen):
                 if not isinstance(each, Refusal):
                     raise each
@@ -366,48 +492,50 @@ class _Asking:
             focus = each.test.focus
             if each.test.outcome != side.seen.test.outcome or focus is None:
                 return None
-            if focus.call.code.first != a.code.first:
+            if focus.call.code.first != call.code.first:
                 return None
             sides.append(_side(each))
-        return sides
+        return _Pair(sides[0], sides[1], texts)
 
-    def _has_changed(self, first: Divergence, pair: list[Side], noise: Noise) -> bool:
+    def _has_changed(self, first: Divergence, pair: _Pair, noise: Noise) -> bool:
         """Whether the divergent calls did something else than before; that is noise, then."""
         from cideldill_mcp.questions.divergence import noise_of_call
 
         changed = False
         earlier = _side(self.left.seen), _side(self._seen_right)
-        for call, before, side in zip((first.left, first.right), earlier, pair, strict=False):
+        now = pair.left, pair.right
+        for call, before, side in zip((first.left, first.right), earlier, now, strict=True):
             focus = side.test.focus
             if call is not None and focus is not None:
                 changed |= noise_of_call(noise, before, call, side, focus.call)
         return changed
 
-    def _refined(self, first: Divergence, pair: list[Side], noise: Noise) -> Divergence:
+    def _refined(self, first: Divergence, pair: _Pair, noise: Noise) -> Divergence:
         """The divergence with the insides of values, where these were too many at first."""
         from cideldill_mcp.questions.differences import Comparer
 
-        left, right, *_ = (side.test.focus for side in pair)
+        left, right = pair.left.test.focus, pair.right.test.focus
         if first.how != "outcome" or left is None or right is None:
             return first
-        comparer = Comparer(pair[0], pair[1], noise, self._ignored)
+        comparer = Comparer(pair.left, pair.right, noise, self._ignored)
         better = comparer.outcome(left.call, right.call)
         return replace(first, differences=tuple(better)) if better else first
 
-    async def _inside(self, first: Divergence, pair: list[Side]) -> Inside | None:
-        """Where the lines of two calls part; None if they don't."""
+    async def _inside(self, first: Divergence, pair: _Pair) -> Inside:
+        """Where the lines of two calls part."""
         from cideldill_mcp.questions.diff import Inside
         from cideldill_mcp.questions.inside import differing_names, parting
 
-        ours, theirs = [each.test.focus for each in pair if each.test.focus is not None]
+        ours, theirs, texts = pair.left.test.focus, pair.right.test.focus, pair.texts
         assert first.left is not None
-        listing = await asyncio.to_thread(self._files().listing, first.left.code)
-        found = parting(ours, theirs, listing)
-        if found is not None and found.value is not None:  # which may be noise
+        assert ours is not None
+        assert theirs is not None
+        found = parting(ours, theirs, texts)
+        if found.value is not None:  # which may be noise
             third = (await self._lines(self.left, first.left)).test.focus
-            names = set() if third is None else differing_names(ours, third, listing)
-            found = parting(ours, theirs, listing, names)
-        return None if found is None else Inside(listing, found)
+            names = set() if third is None else differing_names(ours, third, texts)
+            found = parting(ours, theirs, texts, names)
+        return Inside(texts, found)
 
     async def _lines(self, side: Running, call: Call) -> Seen:
         """A further run of a side, with the lines of one call."""
@@ -417,7 +545,7 @@ class _Asking:
         request = TraceRequest(
             "", [side.nodeid], function=call.code.dotted, call=number, states=True
         )
-        return await see(self._question, side.vary(request), _TEXTS)
+        return await self._see(side.nodeid, request, side.prepared)
 
 
 def _side(seen: Seen) -> Side:
@@ -451,47 +579,3 @@ def _passes(seen: Seen, times: int) -> Refusal:
         "with as against",
         nodeid=nodeid,
     )
-
-
-async def against_neighbour(asker: Asker, question: Question, seen: Seen) -> Compared:
-    """Compare a failing test that has run already with the nearest one that passes.
-
-    Args:
-        asker: Who asks.
-        question: Runs the others.
-        seen: The failing test, with its calls and their states.
-
-    Raises:
-        Refusal: As `diff`.
-    """
-    nodeid = seen.test.nodeid
-    made = _Asking(asker, Diff(nodeid), question, as_it_is)
-    made.left = Running(seen, nodeid)
-    again, right = await asyncio.gather(made._run(nodeid), made._passing())
-    return await made._compared(right, again, relation(nodeid, right.nodeid))
-
-
-async def same_test(
-    asker: Asker, question: Question, seen: Seen, alone: Seen, before: Sequence[str]
-) -> Compared:
-    """Compare a test that fails behind others with itself alone.
-
-    Args:
-        asker: Who asks.
-        question: Runs it again.
-        seen: It failed.
-        alone: It passed.
-        before: The tests that have to run before it.
-
-    Raises:
-        Refusal: As `diff`.
-    """
-    nodeid = seen.test.nodeid
-
-    def behind(request: TraceRequest) -> TraceRequest:
-        return replace(request, nodeids=[*before, nodeid])
-
-    made = _Asking(asker, Diff(nodeid, nodeid), question, as_it_is)
-    made.left = Running(seen, nodeid, behind)
-    again = await made._run(nodeid, behind)
-    return await made._compared(Running(alone, nodeid), again, "alone")

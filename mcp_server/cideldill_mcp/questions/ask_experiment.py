@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cideldill_mcp.questions.asker import Asker, Bounds, flakiness, invalid, reply
@@ -13,6 +13,7 @@ from cideldill_mcp.questions.experiment_specs import (
     MOST_TESTS,
     Experiment,
     Prepared,
+    all_started_alike,
 )
 from cideldill_mcp.questions.forks import Part, forked, suitable
 from cideldill_mcp.questions.registry import PLAIN, Question
@@ -114,16 +115,6 @@ def _prepared(asker: Asker, experiments: Sequence[Experiment]) -> list[Prepared]
     return [places.prepared(each) for each in experiments]
 
 
-def _all_started_alike(prepared: list[Prepared]) -> list[Prepared]:
-    """Where one is patched all start as that one does, so that only the patch is different."""
-    if all(each.variation.patches is None for each in prepared):
-        return prepared
-    return [
-        replace(each, variation=replace(each.variation, patches=each.variation.patches or ()))
-        for each in prepared
-    ]
-
-
 def _notes(question: Question) -> list[str]:
     """What has to be known of an answer, as lines above it."""
     if question.cut == "timeout":
@@ -143,7 +134,7 @@ def _all_tried(
 
     They are made in forks where that comes to the same.
     """
-    first, *prepared = _all_started_alike([Prepared(Experiment(BASELINE), PLAIN), *prepared])
+    first, *prepared = all_started_alike([Prepared(Experiment(BASELINE), PLAIN), *prepared])
     baseline = asyncio.create_task(_tried(question, base, first, asked.repeat))
     # Forks have one start, and with it its random numbers: several are not several runs.
     is_warm = not asked.fresh and asked.repeat == 1 and first.variation == PLAIN
@@ -185,12 +176,7 @@ async def _tried(question: Question, base: TraceRequest, prepared: Prepared, rep
     from cideldill_mcp.questions.row_reader import read_recorded
 
     asked, trial = prepared.experiment, Trial(prepared.experiment)
-    request = replace(
-        base,
-        nodeids=asked.order or base.nodeids,
-        changes=[asdict(each) for each in asked.changes],
-        tree=base.tree and asked.name == BASELINE,
-    )
+    request = prepared.request(replace(base, tree=base.tree and asked.name == BASELINE))
     running = [
         asyncio.ensure_future(question.run(request, prepared.variation)) for _ in range(repeat)
     ]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NAME = "test_why"
 
-_TEXTS = ("why", "ask_diff", "divergence", "inside")
+_TEXTS = ("why", "why_differs", "divergence", "inside")
 
 _NEIGHBOURS_S = 20.0
 """Seconds that tests near the failing one may take."""
@@ -99,9 +99,9 @@ class _Asking:
 
     async def _of_failure(self, seen: Seen) -> list[Part | None]:
         """A test that fails when it runs alone."""
-        from cideldill_mcp.questions.ask_diff import against_neighbour
         from cideldill_mcp.questions.order_part import brittle_part
         from cideldill_mcp.questions.why import differs_part, only_here_part
+        from cideldill_mcp.questions.why_differs import against_neighbour
 
         parts = await self._first_parts(seen)
         tests = await self._neighbours(seen)
@@ -112,7 +112,15 @@ class _Asking:
         if compared is not None:
             parts.append(await asyncio.to_thread(differs_part, compared))
         parts.append(brittle_part(seen.test, tests))
+        parts.append(await self._edited(seen))
         return parts
+
+    async def _edited(self, seen: Seen) -> Part | None:
+        from cideldill_mcp.questions.edited import edits
+        from cideldill_mcp.questions.why import edited_part
+
+        redactor = self._asker.questions.redactor()
+        return edited_part(await edits(self.files.rootdir, seen.test, self.files, redactor))
 
     async def _neighbours(self, seen: Seen) -> list[RecordedTest]:
         """Tests near the failing one, and itself among them, with the lines that they ran."""
@@ -129,11 +137,12 @@ class _Asking:
         return None if earlier is None else earlier.outcome
 
     async def _first_parts(self, seen: Seen) -> list[Part | None]:
-        from cideldill_mcp.questions.why import failure_part, path_part
+        from cideldill_mcp.questions.why import failure_part, path_part, swallowed_part
 
         return [
             await asyncio.to_thread(failure_part, seen.test, self.files),
             await asyncio.to_thread(path_part, seen.recorded, seen.test),
+            await asyncio.to_thread(swallowed_part, seen.test),
         ]
 
     async def _of_order(self, alone: Seen) -> tuple[Seen, list[Part | None]]:
@@ -142,10 +151,10 @@ class _Asking:
         Raises:
             Refusal: `not_reproduced`.
         """
-        from cideldill_mcp.questions.ask_diff import same_test
         from cideldill_mcp.questions.ask_order import OrderSearch
         from cideldill_mcp.questions.order_part import order_part
         from cideldill_mcp.questions.why import differs_part
+        from cideldill_mcp.questions.why_differs import same_test
 
         nodeid = alone.test.nodeid
         search = OrderSearch(self._question, nodeid)
@@ -163,12 +172,20 @@ class _Asking:
         if compared is not None:
             parts.append(await asyncio.to_thread(differs_part, compared))
         parts.append(await asyncio.to_thread(order_part, order, seen, compared, self.files))
+        parts.append(await self._edited(seen))
         return seen, parts
 
 
 def _request(nodeids: list[str]) -> TraceRequest:
     return TraceRequest(
-        "", nodeids, tree=True, states=True, neighbours=True, failure=True, ran=True
+        "",
+        nodeids,
+        tree=True,
+        states=True,
+        neighbours=True,
+        failure=True,
+        ran=True,
+        caught=True,
     )
 
 

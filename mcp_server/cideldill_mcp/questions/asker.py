@@ -7,7 +7,7 @@ process starts: a command is to answer little later than pytest would.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, counted
 from cideldill_mcp.questions.registry import (
     MAX_TIMEOUT_S,
+    PLAIN,
     Progress,
     Question,
     Questions,
     SideRun,
+    Variation,
     no_progress,
 )
 from pytest_cideldill.errors import ErrorCode, Refusal
@@ -27,6 +29,8 @@ from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
     from cideldill_mcp.questions.listing import SourceFiles
+    from cideldill_mcp.questions.past import Past
+    from cideldill_mcp.questions.patches import PatchedFile
     from cideldill_mcp.questions.recorded import Recorded, RecordedTest
 
 TIMEOUT_S = 60.0
@@ -73,6 +77,14 @@ def _nothing_earlier(_nodeid: str) -> Earlier | None:
     return None
 
 
+async def _no_past(run_id: str, _nodeid: str) -> Past:
+    raise Refusal(
+        ErrorCode.RUN_NOT_FOUND,
+        f"{run_id} is a run of a server, and this is none: give the folder of a record",
+        run_id=run_id,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Asker:
     """By whom, and where, a question is asked.
@@ -82,12 +94,15 @@ class Asker:
         progress: Gets how far it is.
         earlier: What became of a test before, if that is known.
         failed: The tests that runs before this one have left as failed.
+        past: A test in a run, by the run's id and its own; raises Refusal: `run_not_found`,
+            `test_not_found`, `not_live`.
     """
 
     questions: Questions
     progress: Progress = no_progress
     earlier: Callable[[str], Earlier | None] = _nothing_earlier
     failed: Callable[[], list[str]] = _none_failed
+    past: Callable[[str, str], Awaitable[Past]] = _no_past
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +125,7 @@ async def see(
     request: TraceRequest,
     texts: Sequence[str] = (),
     nodeid: str | None = None,
+    variation: Variation = PLAIN,
 ) -> Seen:
     """Run a test in a process, and read what that has seen.
 
@@ -121,12 +137,13 @@ async def see(
         request: What the process records.
         texts: Modules that make the answer; they are imported while the process works.
         nodeid: The test that is meant, of several that run.
+        variation: In what the process differs from others.
 
     Raises:
         Refusal: `test_not_found`, `function_not_found`, `invalid_parameter`, and others of the
             process; `not_live`: the test has not begun.
     """
-    run, recorded = await ran(question, request, texts)
+    run, recorded = await ran(question, request, texts, variation=variation)
     tests = list(recorded.tests.values())
     if recorded.refusal is not None or not tests:
         from cideldill_mcp.questions.unanswered import unanswered
@@ -144,6 +161,7 @@ async def ran(
     request: TraceRequest,
     texts: Sequence[str] = (),
     within_s: float | None = None,
+    variation: Variation = PLAIN,
 ) -> tuple[SideRun, Recorded]:
     """Run tests in a process; its end, and what it has seen of all of them.
 
@@ -152,8 +170,9 @@ async def ran(
         request: The same.
         texts: The same.
         within_s: As for `Question.run`.
+        variation: As for `see`.
     """
-    running = asyncio.ensure_future(question.run(request, within_s=within_s))
+    running = asyncio.ensure_future(question.run(request, variation, within_s))
     try:
         await asyncio.sleep(0)  # the process is started, unless others have all places
         from cideldill_mcp.questions.recorded import Recorded
@@ -170,12 +189,14 @@ async def ran(
     return run, await asyncio.to_thread(read_recorded, run.file)
 
 
-def source_files(asker: Asker, rootdir: str) -> SourceFiles:
-    """The sources of a project, without secrets."""
+def source_files(
+    asker: Asker, rootdir: str, patched: Sequence[PatchedFile] | None = None
+) -> SourceFiles:
+    """The sources of a project, without secrets; of some files as a patch has made them."""
     from cideldill_mcp.questions.listing import SourceFiles
 
     redact = partial(asker.questions.redactor().redact_source, is_python=True)
-    return SourceFiles(rootdir, redact)
+    return SourceFiles(rootdir, redact, {each.path: each.text for each in patched or ()})
 
 
 def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:

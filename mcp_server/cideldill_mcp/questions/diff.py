@@ -10,8 +10,7 @@ from cideldill_mcp.questions.call_text import arguments_text, call_text, notes_o
 from cideldill_mcp.questions.differences import ABSENT, Difference, Noise, Side
 from cideldill_mcp.questions.divergence import Divergence, Found
 from cideldill_mcp.questions.fitting import Answer, Item, clipped, counted, fit, short
-from cideldill_mcp.questions.inside import Parting
-from cideldill_mcp.questions.listing import Listing
+from cideldill_mcp.questions.inside import NOWHERE, Lines, Parting, Texts
 from cideldill_mcp.questions.recorded import Call
 from cideldill_mcp.questions.tree import heading, propose_trace
 
@@ -26,17 +25,20 @@ _VALUES: Final = 4
 
 _LATER: Final = 3
 
+_LINE: Final = 90
+"""Characters of a line of source."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inside:
     """What the lines of the divergent calls show.
 
     Attributes:
-        listing: The source of their function.
+        texts: The source of their function.
         parting: Where they part.
     """
 
-    listing: Listing
+    texts: Texts
     parting: Parting
 
 
@@ -53,6 +55,7 @@ class Compared:
         inside: The lines of its calls, if they are known.
         noise: What was left out.
         notes: Lines about the runs.
+        is_changed: Whether the right side is the program with a change.
     """
 
     left: Side
@@ -63,6 +66,7 @@ class Compared:
     inside: Inside | None
     noise: Noise
     notes: list[str] = field(default_factory=list)
+    is_changed: bool = False
 
 
 def diff_answer(compared: Compared, max_chars: int) -> Answer:
@@ -197,27 +201,45 @@ def _lines(compared: Compared) -> list[Item]:
     """The first line and branch inside that differ."""
     if compared.inside is None:
         return []
-    listing, parting = compared.inside.listing, compared.inside.parting
+    texts, parting = compared.inside.texts, compared.inside.parting
+    file = texts.left.file
     items: list[Item] = []
-
-    def shown(line: int) -> str:
-        return f"{line}  {clipped(listing.statement(line), 90)}"
-
+    if parting.changed not in (NOWHERE, parting.branch, parting.value_at):
+        head = "first changed line" if 0 not in parting.changed else _alone(parting.changed)
+        items.append(Item(f"{head}, {file}:{_shown(texts, parting.changed)}", -2.6))
     if parting.value is not None:
         name, left, right = parting.value
-        items.append(
-            Item(
-                f"first differing value, {listing.file}:{shown(parting.line)}"
-                f"  → {_value(Difference(name, left, right))}",
-                -2.5,
-            )
-        )
-    if parting.branch or parting.left or parting.right:
-        head = shown(parting.branch) if parting.branch else "the first line"
-        items.append(Item(f"first differing branch, {listing.file}:{head}", -2.5))
-        for side, line in (("left", parting.left), ("right", parting.right)):
-            items.append(Item(f"  {side} → {shown(line) if line else 'leaves'}", -2.4))
+        head, value = "first differing value", _value(Difference(name, left, right))
+        if 0 in parting.value_at:
+            value = f"{name}: {short(left if parting.value_at[0] else right, VALUE)}"
+            head = _alone(parting.value_at)
+        items.append(Item(f"{head}, {file}:{_shown(texts, parting.value_at)}  → {value}", -2.5))
+    if parting.has_branch:
+        is_first = parting.branch == NOWHERE
+        head = " the first line" if is_first else _shown(texts, parting.branch)
+        items.append(Item(f"first differing branch, {file}:{head}", -2.5))
+        next_left = _shown(texts, (parting.left, 0)) if parting.left else "leaves"
+        next_right = _shown(texts, (0, parting.right)) if parting.right else "leaves"
+        items += [Item(f"  left → {next_left}", -2.4), Item(f"  right → {next_right}", -2.4)]
     return items
+
+
+def _alone(lines: Lines) -> str:
+    """What is said of a line that one side has run and the other one does not have."""
+    return f"only {'left' if lines[0] else 'right'} ran"
+
+
+def _shown(texts: Texts, lines: Lines) -> str:
+    """`7  if weight < 10:`; `7 | 9  …` if the numbers differ, and both texts if those do."""
+    left, right = lines
+    if left and right and texts.is_changed(lines):
+        each = _LINE * 2 // 3
+        ours, theirs = texts.left.statement(left), texts.right.statement(right)
+        ours, theirs = around(ours, theirs, each)
+        return f"{left}  {ours} | {right}  {theirs}"
+    numbers = f"{left} | {right}" if left and right and left != right else f"{left or right}"
+    text = texts.left.statement(left) if left else texts.right.statement(right)
+    return f"{numbers}  {clipped(text, _LINE)}"
 
 
 def _later(compared: Compared) -> list[Item]:
@@ -291,6 +313,8 @@ def _divergence(first: Divergence, inside: Inside | None) -> dict[str, Any]:
     line = call.code.first
     if child is not None and child.line:
         line = child.line
+        if first.child is not None and first.child[0] is None and inside is not None:
+            line = inside.texts.counterparts.left_near(line) or line
     elif inside is not None and inside.parting.line:
         line = inside.parting.line
     values: tuple[str, str, str] | None = None
@@ -309,11 +333,9 @@ def _next(compared: Compared) -> list[str]:
     first = compared.first
     if first is None or first.left is None or first.right is None:
         return []
+    sides = [(compared.left, first.left, "left"), (compared.right, first.right, "right")]
     steps = [
         propose_trace(side.test, call, f"each line of it on the {name}")
-        for side, call, name in (
-            (compared.left, first.left, "left"),
-            (compared.right, first.right, "right"),
-        )
+        for side, call, name in sides[: 1 if compared.is_changed else 2]
     ]
     return list(dict.fromkeys(steps))

@@ -18,8 +18,8 @@ from cideldill_mcp.questions.git_changes import (
 )
 from cideldill_mcp.questions.listing import Listing, SourceFiles
 from cideldill_mcp.questions.ran import (
-    Evidence,
     Function,
+    Remark,
     functions,
     has_run,
     is_of_tests,
@@ -55,7 +55,7 @@ class Edited:
     """
 
     lines: list[str] = field(default_factory=list)
-    evidence: list[Evidence] = field(default_factory=list)
+    evidence: list[Remark] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class _Finder:
             lines.append(f"… {counted(more, 'more edit')} of what ran")
         what = "working tree" if commit is None else f"commit {commit.name}"
         evidence = [
-            Evidence(each.function.code, each.first, each.last, f"{each.reason} ({what})")
+            Remark(each.function.code, each.first, each.last, f"{each.reason} ({what})")
             for each in found[:_MOST_EVIDENCE]
         ]
         return Edited(lines, evidence)

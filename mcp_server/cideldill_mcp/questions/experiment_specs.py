@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from cideldill_mcp.questions.asker import invalid
 from cideldill_mcp.questions.registry import Variation
 from cideldill_mcp.questions.spelling import parsed
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.protocol.trace_rows import ForcedChange
+from pytest_cideldill.protocol.trace_rows import ForcedChange, TraceRequest
 
 MOST_EXPERIMENTS: Final = 20
 MOST_TESTS: Final = 50
@@ -74,6 +74,22 @@ class Prepared:
     variation: Variation
     code: list[list[Any]] | None = None
 
+    def request(self, base: TraceRequest) -> TraceRequest:
+        """What its processes are asked for beside what those of others are."""
+        asked = self.experiment
+        changes = [asdict(each) for each in asked.changes]
+        return replace(base, nodeids=asked.order or base.nodeids, changes=changes)
+
+
+def all_started_alike(prepared: Sequence[Prepared]) -> list[Prepared]:
+    """Where one is patched all start as that one does, so that only the patch is different."""
+    if all(each.variation.patches is None for each in prepared):
+        return list(prepared)
+    return [
+        replace(each, variation=replace(each.variation, patches=each.variation.patches or ()))
+        for each in prepared
+    ]
+
 
 def experiments_of(plain: Sequence[Any]) -> list[Experiment]:
     """The experiments of a client.
@@ -91,6 +107,18 @@ def experiments_of(plain: Sequence[Any]) -> list[Experiment]:
             made = replace(made, name=f"{made.name} #{number + 1}")
         found.append(made)
     return found
+
+
+def experiment_of(plain: Any, path: str) -> Experiment:
+    """One experiment of a client.
+
+    Args:
+        path: Where it stands, for messages.
+
+    Raises:
+        Refusal: As `experiments_of`.
+    """
+    return _Reading(path).experiment(plain)
 
 
 def _name(made: Experiment) -> str:

@@ -1,12 +1,58 @@
-"""Where the lines of two calls of one function part, and the first value that differs before."""
+"""Where the lines of two calls of one function part, and the first value that differs before.
+
+The text of the function may be another one on the right side. Lines are those of the left text as
+far as they are in both; each side has numbers of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from cideldill_mcp.questions.counterparts import Counterparts
 from cideldill_mcp.questions.listing import Listing
 from cideldill_mcp.questions.recorded import Focus, Line
+
+Lines = tuple[int, int]
+"""A statement: its line on the left and on the right side; 0: it is not in that text."""
+
+NOWHERE: Lines = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The source of a function on both sides.
+
+    Attributes:
+        left: Of the left side.
+        right: Of the right side.
+        counterparts: Of the lines of its file.
+    """
+
+    left: Listing
+    right: Listing
+    counterparts: Counterparts
+
+    def of_left(self, first: int) -> Lines:
+        """A statement of the left text by its first line."""
+        for line in range(first, self.left.ends.get(first, first) + 1):
+            if other := self.counterparts.right(line):
+                return first, self.right.start(other)
+        return first, 0
+
+    def of_right(self, first: int) -> Lines:
+        """A statement of the right text by its first line."""
+        for line in range(first, self.right.ends.get(first, first) + 1):
+            if other := self.counterparts.left(line):
+                return self.left.start(other), first
+        return 0, first
+
+    def is_changed(self, lines: Lines) -> bool:
+        """Whether a statement is not the same in both texts."""
+        left, right = lines
+        return not self.counterparts.is_same and (
+            not left or not right or self.left.statement(left) != self.right.statement(right)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,54 +60,86 @@ class Parting:
     """Where two calls part.
 
     Attributes:
-        line: The line of the first value that differs, or after which other lines run.
-        value: Name and both texts of that value; None: only the lines differ.
-        branch: The last line that both ran, before they ran others; 0: they ran the same lines.
+        line: The left line of the first of the following.
+        value: Name and both texts of the first value that differs; None: only the lines differ.
+        value_at: The statement that made it.
+        changed: The first statement that ran and is not the same in both texts.
+        branch: The last statement that both ran, before they ran others; none: they ran the same.
         left: The line that the left side ran next; 0: it was left.
         right: The same on the right side.
     """
 
     line: int
-    value: tuple[str, str, str] | None
-    branch: int
-    left: int
-    right: int
+    value: tuple[str, str, str] | None = None
+    value_at: Lines = NOWHERE
+    changed: Lines = NOWHERE
+    branch: Lines = NOWHERE
+    left: int = 0
+    right: int = 0
+
+    @property
+    def has_branch(self) -> bool:
+        """Whether they ran other statements that both texts have, or could have."""
+        return self.branch != NOWHERE or bool(self.left or self.right)
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    line: int
-    changes: dict[str, str]
+    lines: Lines
+    changes: dict[str, str] = field(default_factory=dict)
 
 
-def parting(
-    left: Focus, right: Focus, listing: Listing, noise: Collection[str] = ()
-) -> Parting | None:
-    """Where the lines of two calls part; None: they ran the same lines with the same values.
+def parting(left: Focus, right: Focus, texts: Texts, noise: Collection[str] = ()) -> Parting:
+    """Where the lines of two calls part; all is 0 if they ran the same lines with the same values.
 
     Args:
+        texts: The source of their function.
         noise: Names whose values differ anyway.
     """
-    ours, theirs = _steps(left, listing), _steps(right, listing)
-    value: tuple[str, str, str] | None = None
-    at_value = 0
-    at = 0
-    while at < len(ours) and at < len(theirs) and ours[at].line == theirs[at].line:
-        if value is None and (found := _differing(ours[at], theirs[at], noise)) is not None:
-            value, at_value = found, ours[at].line
-        at += 1
-    if at == len(ours) == len(theirs):
-        return None if value is None else Parting(at_value, value, 0, 0, 0)
-    branch = ours[at - 1].line if at else 0
-    next_left = ours[at].line if at < len(ours) else 0
-    next_right = theirs[at].line if at < len(theirs) else 0
-    return Parting(at_value or branch, value, branch, next_left, next_right)
+    ours, theirs = _left_steps(left, texts), _right_steps(right, texts)
+    value: tuple[tuple[str, str, str], Lines] | None = None  # of statements that both ran
+    aside: tuple[tuple[str, str, str], Lines] | None = None
+    changed = common = NOWHERE
+    first = above = 0
+    at, other_at = behind = (0, 0)  # behind the last statement that both ran
+    while True:
+        one = ours[at] if at < len(ours) else None
+        other = theirs[other_at] if other_at < len(theirs) else None
+        if one is not None and not one.lines[1]:
+            other = None
+        elif other is not None and not other.lines[0]:
+            one = None
+        elif one is None or other is None or one.lines[0] != other.lines[0]:
+            break
+        at, other_at = at + (one is not None), other_at + (other is not None)
+        lines = one.lines[0] if one else 0, other.lines[1] if other else 0
+        above = lines[0] or above
+        if one is not None and other is not None:
+            common, behind = lines, (at, other_at)
+        if changed == NOWHERE and texts.is_changed(lines):
+            changed, first = lines, first or above
+        found = _differing(one or _Step(lines), other or _Step(lines), noise)
+        if found is not None and 0 in lines:
+            aside = aside or (found, lines)
+        elif found is not None and value is None:
+            value, first = (found, lines), first or above
+    values = value or aside or (None, NOWHERE)
+    if at == len(ours) and other_at == len(theirs):
+        return Parting(first, values[0], values[1], changed)
+    next_left = ours[behind[0]].lines[0] if behind[0] < len(ours) else 0
+    next_right = theirs[behind[1]].lines[1] if behind[1] < len(theirs) else 0
+    line = first or common[0]
+    return Parting(line, values[0], values[1], changed, common, next_left, next_right)
 
 
-def differing_names(first: Focus, second: Focus, listing: Listing) -> set[str]:
-    """The names whose values differ between two calls that are meant to be the same."""
+def differing_names(first: Focus, second: Focus, texts: Texts) -> set[str]:
+    """The names whose values differ between two calls that are meant to be the same.
+
+    Both are of the left side.
+    """
     names: set[str] = set()
-    for ours, theirs in zip(_steps(first, listing), _steps(second, listing), strict=False):
+    steps = _left_steps(first, texts), _left_steps(second, texts)
+    for ours, theirs in zip(*steps, strict=False):
         found = ours.changes, theirs.changes
         names |= {name for name in ours.changes if found[0][name] != found[1].get(name)}
     return names
@@ -75,17 +153,27 @@ def _differing(ours: _Step, theirs: _Step, noise: Collection[str]) -> tuple[str,
     return None
 
 
-def _steps(focus: Focus, listing: Listing) -> list[_Step]:
+def _left_steps(focus: Focus, texts: Texts) -> list[_Step]:
+    return [_Step(texts.of_left(line), changes) for line, changes in _passes(focus, texts.left)]
+
+
+def _right_steps(focus: Focus, texts: Texts) -> list[_Step]:
+    return [_Step(texts.of_right(line), changes) for line, changes in _passes(focus, texts.right)]
+
+
+def _passes(focus: Focus, listing: Listing) -> list[tuple[int, dict[str, str]]]:
     """Each pass over a statement, with the last value of each name that it changed."""
-    steps: list[_Step] = []
+    passes: list[tuple[int, dict[str, str]]] = []
+    # Lines of a header do not run, unless a statement stands there, too.
+    header = listing.first if listing.first not in listing.nodes else 0
     for each in focus.lines:
-        if not each.number:
-            continue
         line = listing.start(each.number)
-        if not steps or steps[-1].line != line:
-            steps.append(_Step(line, {}))
-        steps[-1].changes.update(_changes(each))
-    return steps
+        if not each.number or line == header:
+            continue
+        if not passes or passes[-1][0] != line:
+            passes.append((line, {}))
+        passes[-1][1].update(_changes(each))
+    return passes
 
 
 def _changes(line: Line) -> dict[str, str]:

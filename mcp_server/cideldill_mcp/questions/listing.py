@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,11 +38,18 @@ class SourceFiles:
     Args:
         rootdir: Paths are relative to it.
         redact: Hides secrets in the text of a file; its lines keep their numbers.
+        texts: Of files that are not as on disk, by their real paths.
     """
 
-    def __init__(self, rootdir: str, redact: Callable[[str], str] = _as_it_is) -> None:
+    def __init__(
+        self,
+        rootdir: str,
+        redact: Callable[[str], str] = _as_it_is,
+        texts: Mapping[str, str] | None = None,
+    ) -> None:
         self.rootdir = rootdir
         self._redact = redact
+        self._texts = texts or {}
         self._files: dict[str, tuple[list[str], ast.Module | None]] = {}
 
     def lines(self, file: str) -> list[str]:
@@ -60,7 +67,8 @@ class SourceFiles:
 
     def _read_now(self, path: str) -> tuple[list[str], ast.Module | None]:
         try:
-            text = text_in(source_bytes(path))
+            patched = self._texts.get(os.path.realpath(path)) if self._texts else None
+            text = text_in(source_bytes(path)) if patched is None else patched
         except (OSError, ValueError):
             return [], None
         # Not `splitlines`, which takes form feeds and others for the ends of lines.

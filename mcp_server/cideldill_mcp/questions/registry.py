@@ -225,6 +225,16 @@ class Question:
         self.files.append(path)
         return path
 
+    def new_folder(self) -> str:
+        """A private folder, which is removed with the question.
+
+        Raises:
+            OSError: It can't be made.
+        """
+        if self._folder is None:
+            self._folder = mkdtemp(prefix=f"{self.id}-", dir=self._home.directory)
+        return mkdtemp(dir=self._folder)
+
     @property
     def uses_workers(self) -> bool:
         """Whether its processes may use workers of xdist."""
@@ -312,9 +322,7 @@ class Question:
         """
         from cideldill_mcp.questions.patches import patched_start
 
-        if self._folder is None:
-            self._folder = mkdtemp(prefix=f"{self.id}-", dir=self._home.directory)
-        return patched_start(recipe, patches, self._folder)
+        return patched_start(recipe, patches, self.new_folder())
 
     def forget(self) -> None:
         """Remove its files; it is over."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from cideldill_mcp.questions.call_text import proposal
 from cideldill_mcp.questions.diff import Compared, what_differs
+from cideldill_mcp.questions.edited import Edited
 from cideldill_mcp.questions.evidence import INSIDE, Culprit, Evidence, culprits, of_tests
 from cideldill_mcp.questions.failure_text import failure_lines
 from cideldill_mcp.questions.fitting import Answer, clipped, counted, short
@@ -20,6 +21,7 @@ from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.origin import Origin, made_before, origin_of
 from cideldill_mcp.questions.ran import Function, Key, Remark, functions, key_of
 from cideldill_mcp.questions.recorded import BODIES, Call, Phase, Recorded, RecordedTest
+from cideldill_mcp.questions.swallowed import swallowed, swallowers
 from cideldill_mcp.questions.tree import path_text
 
 SUSPECTS: Final = 3
@@ -30,6 +32,9 @@ _AROUND: Final = 6
 
 _PATH: Final = 1_000
 """Characters of the path."""
+
+_SWALLOWED: Final = 3
+"""Exceptions that are shown."""
 
 _LONG: Final = 40
 """Lines of a function that are shown as a whole, at most."""
@@ -165,6 +170,28 @@ def _last_calls(test: RecordedTest) -> list[Evidence]:
         Evidence(call.code, "path", 0.8 / (at + 1), "called last by the test")
         for at, call in enumerate(reversed(calls[-4:]))
     ]
+
+
+def swallowed_part(test: RecordedTest) -> Part | None:
+    """Exceptions that were caught on the way."""
+    lines = swallowed(test, _SWALLOWED)
+    if not lines:
+        return None
+    evidence = [
+        Evidence(each.code, "swallowed", 1.6 if each.caught.left else 1.0, each.reason)
+        for each in swallowers(test, _SWALLOWED)
+    ]
+    return Part("swallowed", ["swallowed:", *(f"  {each}" for each in lines)], evidence)
+
+
+def edited_part(found: Edited) -> Part | None:
+    """Edits of what the test ran."""
+    if not found.lines:
+        return None
+    evidence = [
+        Evidence(each.code, "edited", 2.0, each.reason, each.first) for each in found.evidence
+    ]
+    return Part("edited", found.lines, evidence)
 
 
 def only_here_part(

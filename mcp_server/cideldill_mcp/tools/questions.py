@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.questions.ask_diff import AUTO, Diff, diff
+from cideldill_mcp.questions.ask_diff import AUTO, Diff, diff, diff_against
 from cideldill_mcp.questions.ask_experiment import Experiments, experiment
 from cideldill_mcp.questions.ask_source import Source, source
 from cideldill_mcp.questions.ask_suspects import LIMIT, MAX_LIMIT, Suspects, suspects
@@ -69,9 +69,8 @@ async def ask_watch(request: Request) -> Reply:
 
 async def ask_diff(request: Request) -> Reply:
     """`test_diff`: where a failing test and a passing one first do something else."""
-    asked = Diff(
-        request["nodeid"], request["against"], request["function"], request["ignore"] or []
-    )
+    against = diff_against(request["against"])
+    asked = Diff(request["nodeid"], against, request["function"], request["ignore"] or [])
     asker = asker_of(request.questions, request.runs, request.progress)
     return _reply(request, await diff(asker, asked, _bounds(request)))
 
@@ -205,15 +204,20 @@ TOOLS = (
     ),
     Tool(
         "test_diff",
-        "Where two tests part",
-        "Where a failing and a passing test first differ: the first call that got the same and did "
+        "Where two runs part",
+        "Where a failing and a passing run first differ: the first call that got the same and did "
         "something else, the value that differs with its path, the first differing line.",
         ask_diff,
         (
-            Param("nodeid", "string", "Node id of the failing test", required=True),
-            Param("against", "string", "Node id of a test; auto: one that passes", default=AUTO),
-            Param("function", "string", "Only calls of it, and what they call"),
-            Param("ignore", "array", "Globs over value paths: order.items[*].id", items="string"),
+            Param("nodeid", "string", "The failing test", required=True),
+            Param(
+                "against",
+                "any",
+                "Node id; auto: one that passes; {patch…}: with this; r3, a record: there",
+                default=AUTO,
+            ),
+            Param("function", "string", "Only its calls, and what they call"),
+            Param("ignore", "array", "Globs over paths: order.items[*].id", items="string"),
             *_BOUNDS,
         ),
     ),
