@@ -3,26 +3,30 @@
 `--cideldill-mcp` or `--cideldill-http` hands the process over to the front end. An invitation in
 the environment connects a process that a front end started, or one of a recorded run; the request
 of a question has it record into a file.
-`--cideldill-record` begins a recorded run. Otherwise only `settings`, its imports and `hookspecs`
-are loaded.
+`--cideldill-record` begins a recorded run. A plain one ends with a hint if an agent runs it and it
+fails. Otherwise only `settings`, its imports, `agents` and `hookspecs` are loaded.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from pytest_cideldill import hookspecs
-from pytest_cideldill.config import options, settings
+from pytest_cideldill.config import agents, options, settings
 from pytest_cideldill.fixtures import cideldill
 
 __all__ = ["cideldill"]
 
 VARIABLE = "CIDELDILL_CHILD"
 QUESTION = "CIDELDILL_QUESTION"  # `protocol.trace_rows.VARIABLE`, which takes long to import
+
+_IN_A_TEST = "PYTEST_CURRENT_TEST"
+"""Set by pytest while a test runs: a pytest that the test starts prints what the test expects."""
 
 _invitations: list[str] = []
 """The first configuration empties it, so that nested runs in this process get none."""
@@ -74,6 +78,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         take_over(early_config)
     elif directory := _record(early_config):
         _sealed("hooks.recording").begin(early_config, directory, VARIABLE)
+    elif agents.is_here() and _IN_A_TEST not in os.environ:
+        # Not from the sealed room: nothing of it runs beside tests.
+        hint = import_module("pytest_cideldill.hooks.hint").Hint()
+        early_config.pluginmanager.register(hint, "cideldill-hint")
     return (yield)
 
 
@@ -101,7 +109,7 @@ def _record(config: pytest.Config) -> str:
     if known.help or known.version or options.conflict(known, options.NO_TESTS) is not None:
         return ""
     try:
-        directory = settings.recorded_in(config)
+        directory = settings.text_of(config, "record")
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
     if not directory and known.cideldill_trace:

@@ -211,6 +211,15 @@ OPTIONS = (
         "Record calls of these functions, e.g. shop.cart.* (repeatable)",
         "args",
     ),
+    Option(
+        "hint",
+        "hint",
+        parsers.truth,
+        "",
+        "false: no line with the command for the first failure when an agent's run fails",
+        "bool",
+        place="ini file",
+    ),
     Option("no-redact", "no_redact", parsers.truth, "", "Don't hide secrets", "bool"),
     Option(
         "redact-names",

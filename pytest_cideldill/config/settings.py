@@ -52,6 +52,7 @@ class Settings:
         grace_s: Seconds that a run has for the teardown of its fixtures when it is ended.
         bind: The address to which processes of other machines connect, from `parsers.address`; None
             if they can't.
+        hint: Whether an agent's run that fails ends with the command for its first failure.
     """
 
     start: str = "manual"
@@ -74,6 +75,7 @@ class Settings:
     http_address: str = DEFAULT_ADDRESS
     bind: str | None = None
     grace_s: float = DEFAULT_GRACE_S
+    hint: bool = True
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data for the hand-over to the front end."""
@@ -152,12 +154,35 @@ def read(config: pytest.Config) -> Settings:
     return Settings.of(chosen)
 
 
-def recorded_in(config: pytest.Config) -> str:
-    """The folder in which to record a run without a client; empty if it is not recorded."""
-    given = getattr(config.known_args_namespace, "cideldill_record", None)
+def text_of(config: pytest.Config, key: str) -> str:
+    """The text of one option, of which others need not be well-formed; empty if it is not set.
+
+    Args:
+        config: pytest's.
+        key: `Option.key`, of one that is not repeatable.
+
+    Raises:
+        ValueError: The table of options is malformed.
+    """
+    given = getattr(config.known_args_namespace, f"cideldill_{key}", None)
     if given is None:
-        given = config.getini("cideldill_record") or read_table(config.rootpath)[1].get("record")
-    return str(given or "")
+        given = config.getini(f"cideldill_{key}")
+    if given in ("", None):
+        given = read_table(config.rootpath)[1].get(key, "")
+    return str(given)
+
+
+def value_of(config: pytest.Config, key: str) -> Any:
+    """The value of the same; None if it is not set.
+
+    Raises:
+        ValueError: The table, or the option, is malformed; the message names it.
+    """
+    text = text_of(config, key)
+    if not text:
+        return None
+    option = next(each for each in OPTIONS if each.key == key)
+    return _parse(option, option.ini, text)
 
 
 def read_table(root: Path) -> tuple[str, dict[str, Any]]:
