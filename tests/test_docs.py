@@ -194,7 +194,7 @@ REPLAYED = {
     "docs/architecture.md": {"text"},  # a drawing
     "docs/concurrency.md": {"text"},  # a stack as test_tasks.py has it
     "docs/examples.md": {"text"},  # made from the sessions
-    "docs/questions.md": {"console", "text"},  # test_question_docs.py
+    "docs/questions.md": {"console", "text", "sh"},  # test_question_docs.py, test_why_option.py
     "docs/record_format.md": {"sh"},  # test_record_format.py
     "docs/recording.md": {"sh", "text", "python"},  # test_recorded_for_people.py
     "docs/remote.md": {"sh"},  # test_remote.py

@@ -20,6 +20,7 @@ MOST: Final = 1_000
 """Causes that are told apart."""
 
 _CLASS: Final = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
+_NO_FIXTURE: Final = re.compile(r"fixture '[^'\n]*' not found")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]+")
 _MOST_CHARACTERS: Final = 500
 
@@ -75,8 +76,7 @@ def cause_of(report: pytest.TestReport, is_user: Callable[[str], bool]) -> Cause
     crash = getattr(report.longrepr, "reprcrash", None)
     message = getattr(crash, "message", None)
     if message is None:  # no exception, or one that a plugin shows in its own way
-        text = getattr(report.longrepr, "errorstring", None) or report.longreprtext
-        return ("", _without_values(str(text)))
+        return ("", _without_values(report.longreprtext))
     # pytest leaves the class out where it explains an assertion.
     found = _CLASS.match(str(message))
     kind = found[0] if found else "AssertionError"
@@ -98,6 +98,6 @@ def _places(longrepr: Any) -> Iterator[tuple[str, int]]:
 
 
 def _without_values(message: str) -> str:
-    """What failures with one cause say alike: no addresses; of a fixture not what others are."""
-    first = message.partition("\n")[0] if "fixture '" in message else message
-    return _ADDRESS.sub("0x", first)[:_MOST_CHARACTERS]
+    """What failures with one cause say alike: no addresses; of a fixture not who wanted it."""
+    missing = _NO_FIXTURE.search(message)
+    return missing[0] if missing else _ADDRESS.sub("0x", message)[:_MOST_CHARACTERS]

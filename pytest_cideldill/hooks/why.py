@@ -35,11 +35,17 @@ def begin(config: pytest.Config) -> None:
         settings = read_settings(config)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
-    why = Why(config, settings)
-    config.pluginmanager.register(why, "cideldill-why")
+    why = asking(config, settings)
     # Of the first plugin that is called this is nearly the last cleanup: nothing is captured any
     # more, and all has been said.
     clean_up(config, "--cideldill-why", why.ask)
+
+
+def asking(config: pytest.Config, settings: Settings) -> Why:
+    """The plugin, which collects failures from now on."""
+    why = Why(config, settings)
+    config.pluginmanager.register(why, "cideldill-why")
+    return why
 
 
 class Why:

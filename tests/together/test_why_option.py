@@ -5,18 +5,26 @@ The command is a stand-in, but where the docstring of a test says otherwise.
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from pytest_cideldill.records.answers import read_answers
 from tests.together.driver import DEADLINE_S
 from tests.together.fakewhy import asked_in, fake_command, nodeids_in
 from tests.together.frontend import clean_environment
+from tests.together.transcript import blocks
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
 
 TITLE = "cideldill why"
 
@@ -368,3 +376,133 @@ def test_the_real_command_answers(project: Project) -> None:
     assert re.findall(r"of (\S+)", log) == ["test_half[4]", "test_half[3]", "test_half[5]"]
     temp = project.folder / "temp"
     assert {each.name for each in temp.glob("*/?")} == {"3", "4", "5"}
+
+
+# --- recorded runs ------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "n2"])
+def test_the_answers_become_a_part_of_the_record(
+    project: Project, workers: tuple[str, ...]
+) -> None:
+    """Of its folder, the page, `cideldill show` and the summary."""
+    given = ("--cideldill-record=rec", "--cideldill-summary=ci.md", *workers)
+    done = project.run("--cideldill-why=9", *given, "test_it.py")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert sorted(re.sub(r"\[.*|_too|_again", "", each) for each in project.asked) == sorted(
+        re.sub(r"\[.*", "", each) for each in ONE_EACH
+    )
+    *_, last = ours(done).splitlines()
+    assert last.startswith("cideldill: recorded in ")
+    assert "not complete" not in last
+    (file,) = (project.folder / "rec").glob("run-*/why.json")
+    assert file.stat().st_mode & 0o777 == 0o600
+    answers = json.loads(file.read_text("utf-8"))["answers"]
+    assert [each["nodeid"] for each in answers] == nodeids_in(project.scratch)
+    assert set(answers[0]) == {"nodeid", "outcome", "parts", "suspects", "seconds", "text"}
+    page = (project.folder / "rec" / "report.html").read_text("utf-8")
+    shown = show(project, "show", "rec")
+    summary = (project.folder / "ci.md").read_text("utf-8")
+    for answer in answers:
+        nodeid = answer["nodeid"]
+        assert page.count(f"why {nodeid} ✗\n  because &lt;b&gt;of&lt;/b&gt; it") == 1
+        assert shown.count(answer["text"]) == 1
+        assert summary.count(f"  why {nodeid} ✗\n    because <b>of</b> it\n") == 1
+    one = show(project, "show", "rec", "--test", answers[0]["nodeid"])
+    assert one.count(answers[0]["text"]) == 1
+    made = show(project, "report", "rec", "-o", "again.html")
+    assert made == "again.html\n"
+    again = (project.folder / "again.html").read_text("utf-8")
+    assert again.count("because &lt;b&gt;") == len(answers)
+
+
+def show(project: Project, *arguments: str) -> str:
+    """What `cideldill` prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_cideldill", *arguments],
+        cwd=project.folder,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.full
+def test_a_record_says_what_it_says_without_the_option(project: Project) -> None:
+    """The same lines of events, and no file more."""
+    project.run("--cideldill-record=rec", "test_it.py")
+    project.run("--cideldill-record=rec2", "--cideldill-why=1", "test_it.py")
+    ((plain,), (asked,)) = ((project.folder / name).glob("run-*") for name in ("rec", "rec2"))
+    names = {each.name for each in plain.iterdir()}
+    assert {each.name for each in asked.iterdir()} == names | {"why.json"}
+    types = [
+        [json.loads(line)["type"] for line in (folder / "events.jsonl").read_text().splitlines()]
+        for folder in (plain, asked)
+    ]
+    assert types[0] == types[1]
+    assert "Why" not in (project.folder / "rec" / "report.html").read_text("utf-8")
+
+
+@pytest.mark.full
+def test_a_file_of_answers_that_makes_no_sense_is_passed_over(project: Project) -> None:
+    project.run("--cideldill-record=rec", "test_it.py")
+    (run,) = (project.folder / "rec").glob("run-*")
+    for text in ("", "[]", '{"answers": 1}', '{"answers": [1, {"nodeid": 2}, {}]}', "{" * 9):
+        (run / "why.json").write_text(text, "utf-8")
+        assert read_answers(run) == {}, text
+    (run / "why.json").unlink()
+    os.mkfifo(run / "why.json")
+    assert read_answers(run) == {}
+    assert "FAILED test_it.py::test_key" in show(project, "show", "rec")
+
+
+@pytest.mark.full
+def test_an_answer_finds_its_test_whatever_the_tags_of_secrets_are(project: Project) -> None:
+    """They differ from process to process."""
+    project.write(
+        "test_it.py",
+        "import pytest\n@pytest.mark.parametrize('password', ['hunter2hunter2'])\n"
+        "def test_bad(password): assert 0\n",
+    )
+    main = project.scratch / "fakes" / "cideldill_mcp" / "commands" / "main.py"
+    main.write_text(
+        main.read_text("utf-8").replace(
+            "nodeid = sys.argv[2]",
+            "nodeid = sys.argv[2].replace('hunter2hunter2', '<redacted:password#abcdef>')",
+        ),
+        "utf-8",
+    )
+    done = project.run("--cideldill-why", "--cideldill-record=rec")
+    assert done.returncode == 1
+    assert "because <b>of</b> it" in show(project, "show", "rec")
+    for file in (each for each in (project.folder / "rec").rglob("*") if each.is_file()):
+        assert b"hunter2hunter2" not in file.read_bytes(), file
+
+
+@pytest.mark.full
+def test_a_record_of_a_run_that_passes_asks_nothing(project: Project) -> None:
+    done = project.run("--cideldill-why", "--cideldill-record=rec", "-k", "4")
+    assert (done.returncode, project.asked) == (0, [])
+    assert TITLE not in done.stdout
+    assert not list((project.folder / "rec").rglob("why.json"))
+
+
+@pytest.mark.full
+def test_the_lines_of_the_page_print_what_is_shown(project: Project) -> None:
+    """`docs/questions.md`, in the example shop."""
+    shop = shutil.copytree(EXAMPLES / "shop", project.scratch / "shop")
+    project.folder = shop
+    page = (ROOT / "docs" / "questions.md").read_text("utf-8")
+    (line,) = (each.strip() for each in blocks(page, "sh") if "--cideldill-why" in each)
+    program, *arguments = shlex.split(line)
+    assert program == "pytest"
+    done = project.run(*arguments, CLAUDECODE="1")
+    assert project.asked == ["test_total[bulk]"]
+    assert "why?" not in done.stdout
+    (hint,) = (each for each in blocks(page, "text") if each.startswith("cideldill: why?"))
+    assert project.run(CLAUDECODE="1").stdout.count(hint) == 1
