@@ -200,6 +200,7 @@ REPLAYED = {
     "docs/remote.md": {"sh"},  # test_remote.py
     "docs/secrets.md": {"ini", "python"},  # here
     "docs/transports.md": {"text", "sh"},  # test_http_life.py; no `claude`, no `ssh`
+    "examples/agent/README.md": {"sh"},  # test_agent_plugin.py; no `claude`
     "examples/agent/skills/debug-failing-tests/SKILL.md": {"text", "diff"},  # test_agent_kit.py
     **{
         session.relative_to(ROOT).as_posix(): {"text"}  # test_examples.py
