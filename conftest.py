@@ -10,12 +10,17 @@ from collections import Counter
 
 import pytest
 
+from pytest_cideldill.config import agents
+
 pytest_plugins = ["pytester"]
 
 TEST_SECONDS = 60.0
 """Limit of one test, so that a hang ends with stacks and not with a killed job."""
 
 SOAK_SECONDS = 900.0
+
+for _name in agents.VARIABLES:  # the runs that our tests start print what they print for people
+    os.environ.pop(_name, None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,26 +3,31 @@
 `--cideldill-mcp` or `--cideldill-http` hands the process over to the front end. An invitation in
 the environment connects a process that a front end started, or one of a recorded run; the request
 of a question has it record into a file.
-`--cideldill-record` begins a recorded run. Otherwise only `settings`, its imports and `hookspecs`
-are loaded.
+`--cideldill-record` begins a recorded run. A plain one that fails ends with answers if
+`--cideldill-why` asks for them, and with a hint if an agent runs it. Otherwise only `settings`, its
+imports, `agents` and `hookspecs` are loaded.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from pytest_cideldill import hookspecs
-from pytest_cideldill.config import options, settings
+from pytest_cideldill.config import agents, options, settings
 from pytest_cideldill.fixtures import cideldill
 
 __all__ = ["cideldill"]
 
 VARIABLE = "CIDELDILL_CHILD"
 QUESTION = "CIDELDILL_QUESTION"  # `protocol.trace_rows.VARIABLE`, which takes long to import
+
+_IN_A_TEST = "PYTEST_CURRENT_TEST"
+"""Set by pytest while a test runs: a pytest that the test starts prints what the test expects."""
 
 _invitations: list[str] = []
 """The first configuration empties it, so that nested runs in this process get none."""
@@ -52,12 +57,15 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 @pytest.hookimpl(tryfirst=True, wrapper=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, args: list[str]
+) -> Generator[None, None, None]:
     """Switch on in the earliest hook of an installed plugin, before capture and every conftest.
 
     It is a wrapper because capture starts in a wrapper too; ours is the first.
     """
     _take_invitation()  # a server of execnet is one process for worker after worker
+    settings.unjoin(early_config.known_args_namespace, args)
     if _invitations:
         child = _sealed("hooks.start")
         invitation = _invitations.pop()
@@ -72,9 +80,37 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         from pytest_cideldill.config.takeover import take_over
 
         take_over(early_config)
-    elif directory := _record(early_config):
-        _sealed("hooks.recording").begin(early_config, directory, VARIABLE)
+    else:
+        _begin(early_config)
     return (yield)
+
+
+def _begin(config: pytest.Config) -> None:
+    """Begin a recorded run, or a plain one.
+
+    Raises:
+        pytest.UsageError: As `_chosen`, or the run can't be recorded.
+    """
+    known = config.known_args_namespace
+    if known.help or known.version or options.conflict(known, options.NO_TESTS) is not None:
+        return
+    directory, why = _chosen(config)
+    if directory:
+        _sealed("hooks.recording").begin(config, directory, VARIABLE)
+        return
+    # Not from the sealed room: nothing of it runs beside tests.
+    if why not in ("", "0") and (
+        _IN_A_TEST not in os.environ or _is_given(config, "--cideldill-why")
+    ):
+        import_module("pytest_cideldill.hooks.why").begin(config)
+    elif agents.is_here() and _IN_A_TEST not in os.environ:
+        hint = import_module("pytest_cideldill.hooks.hint").Hint()
+        config.pluginmanager.register(hint, "cideldill-hint")
+
+
+def _is_given(config: pytest.Config, flag: str) -> bool:
+    """Whether a flag is on the command line itself."""
+    return flag in [str(each).partition("=")[0] for each in config.invocation_params.args]
 
 
 def _sealed(name: str) -> Any:
@@ -91,21 +127,19 @@ def _sealed(name: str) -> Any:
         raise pytest.UsageError(str(error)) from error
 
 
-def _record(config: pytest.Config) -> str:
-    """The folder in which to record this run; empty if it is not recorded.
+def _chosen(config: pytest.Config) -> tuple[str, str]:
+    """The folder in which to record this run, and for how many failures to ask why, as texts.
 
     Raises:
         pytest.UsageError: The table of options is malformed, or another option needs a record.
     """
     known = config.known_args_namespace
-    if known.help or known.version or options.conflict(known, options.NO_TESTS) is not None:
-        return ""
     try:
-        directory = settings.recorded_in(config)
+        directory, why = settings.texts_of(config, "record", "why")
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
     if not directory and known.cideldill_trace:
         raise pytest.UsageError("--cideldill-trace needs --cideldill-record=DIR: it writes there")
     if not directory and known.cideldill_summary is not None:
         raise pytest.UsageError("--cideldill-summary needs --cideldill-record=DIR: it reads that")
-    return directory
+    return directory, why

@@ -194,12 +194,13 @@ REPLAYED = {
     "docs/architecture.md": {"text"},  # a drawing
     "docs/concurrency.md": {"text"},  # a stack as test_tasks.py has it
     "docs/examples.md": {"text"},  # made from the sessions
-    "docs/questions.md": {"console", "text"},  # test_question_docs.py
+    "docs/questions.md": {"console", "text", "sh"},  # test_question_docs.py, test_why_option.py
     "docs/record_format.md": {"sh"},  # test_record_format.py
     "docs/recording.md": {"sh", "text", "python"},  # test_recorded_for_people.py
     "docs/remote.md": {"sh"},  # test_remote.py
     "docs/secrets.md": {"ini", "python"},  # here
     "docs/transports.md": {"text", "sh"},  # test_http_life.py; no `claude`, no `ssh`
+    "examples/agent/README.md": {"sh"},  # test_agent_plugin.py; no `claude`
     "examples/agent/skills/debug-failing-tests/SKILL.md": {"text", "diff"},  # test_agent_kit.py
     **{
         session.relative_to(ROOT).as_posix(): {"text"}  # test_examples.py

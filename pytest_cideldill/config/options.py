@@ -45,6 +45,10 @@ MAX_LEASE_S = 604_800
 
 MAX_GRACE_S = 86_400
 
+MOST_WHY = 50
+DEFAULT_WHY = "3"
+"""Failures of a run for which it is asked why."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -56,6 +60,7 @@ class Option:
         field: The field of `Settings` or of `Limits`.
         parse: Converts the text to a value; its ValueError says what is wrong.
         metavar: The placeholder of the value; empty for a flag without a value.
+        bare: The value of the flag where none is given; empty: it needs one.
         type: pytest's type of the ini option: `args` and `linelist` are repeatable.
         place: Where the option may be set.
     """
@@ -67,6 +72,7 @@ class Option:
     help: str
     type: Literal["string", "args", "linelist", "bool", "int", "float"] = "string"
     place: Literal["both", "ini file", "command line"] = "both"
+    bare: str = ""
 
     @property
     def flag(self) -> str:
@@ -210,6 +216,25 @@ OPTIONS = (
         "GLOB",
         "Record calls of these functions, e.g. shop.cart.* (repeatable)",
         "args",
+    ),
+    Option(
+        "why",
+        "why",
+        parsers.whole(0, MOST_WHY),
+        "N",
+        "After the run, show why tests fail, for at most N failures that differ in cause (default: "
+        f"{DEFAULT_WHY}). Each such test is run again, in a process of its own",
+        "int",
+        bare=DEFAULT_WHY,
+    ),
+    Option(
+        "hint",
+        "hint",
+        parsers.truth,
+        "",
+        "false: no line with the command for the first failure when an agent's run fails",
+        "bool",
+        place="ini file",
     ),
     Option("no-redact", "no_redact", parsers.truth, "", "Don't hide secrets", "bool"),
     Option(

@@ -7,6 +7,7 @@ the ini file decides what is captured and hidden, however the run was started.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -52,6 +53,8 @@ class Settings:
         grace_s: Seconds that a run has for the teardown of its fixtures when it is ended.
         bind: The address to which processes of other machines connect, from `parsers.address`; None
             if they can't.
+        hint: Whether an agent's run that fails ends with the command for its first failure.
+        why: For how many failures of a run without a client it is asked why they failed.
     """
 
     start: str = "manual"
@@ -74,6 +77,8 @@ class Settings:
     http_address: str = DEFAULT_ADDRESS
     bind: str | None = None
     grace_s: float = DEFAULT_GRACE_S
+    hint: bool = True
+    why: int = 0
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data for the hand-over to the front end."""
@@ -111,6 +116,8 @@ def add_options(parser: pytest.Parser) -> None:
         if option.metavar:
             action = "append" if option.is_repeatable else "store"
             value = {"action": action, "metavar": option.metavar}
+        if option.bare:
+            value |= {"nargs": "?", "const": option.bare}
         group.addoption(option.flag, default=None, help=option.help, **value)
 
 
@@ -152,12 +159,36 @@ def read(config: pytest.Config) -> Settings:
     return Settings.of(chosen)
 
 
-def recorded_in(config: pytest.Config) -> str:
-    """The folder in which to record a run without a client; empty if it is not recorded."""
-    given = getattr(config.known_args_namespace, "cideldill_record", None)
-    if given is None:
-        given = config.getini("cideldill_record") or read_table(config.rootpath)[1].get("record")
-    return str(given or "")
+def texts_of(config: pytest.Config, *keys: str) -> list[str]:
+    """The texts of some options, of which others need not be well-formed; empty if one is not set.
+
+    Args:
+        config: pytest's.
+        keys: `Option.key`, of some that are not repeatable.
+
+    Raises:
+        ValueError: The table of options is malformed.
+    """
+    _, table = read_table(config.rootpath)
+    texts = []
+    for key in keys:
+        given = getattr(config.known_args_namespace, f"cideldill_{key}", None)
+        found = config.getini(f"cideldill_{key}") if given is None else given
+        texts.append(str(table.get(key, "") if found in ("", None) else found))
+    return texts
+
+
+def value_of(config: pytest.Config, key: str) -> Any:
+    """The value of one; None if it is not set.
+
+    Raises:
+        ValueError: The table, or the option, is malformed; the message names it.
+    """
+    (text,) = texts_of(config, key)
+    if not text:
+        return None
+    option = next(each for each in OPTIONS if each.key == key)
+    return _parse(option, option.ini, text)
 
 
 def read_table(root: Path) -> tuple[str, dict[str, Any]]:
@@ -228,19 +259,45 @@ def split(arguments: list[str]) -> tuple[Settings, list[str]]:
     by_flag = {option.flag: option for option in OPTIONS if option.place != "ini file"}
     chosen: dict[str, Any] = {}
     rest = []
-    pending = iter(arguments)
-    for argument in pending:
+    pending = deque(arguments)
+    while pending:
+        argument = pending.popleft()
         flag, equals, value = argument.partition("=")
         option = by_flag.get(flag)
         if option is not None:
-            absent = next(pending, "") if option.metavar and not equals else "true"
-            parsed = _parse(option, flag, value if equals else absent)
+            parsed = _parse(option, flag, value if equals else _value_behind(option, pending))
             if option.is_repeatable:
                 parsed = (*chosen.get(option.field, ()), parsed)
             chosen[option.field] = parsed
         else:
             rest.append(argument)
     return Settings.of(_overridden(rest) | chosen), rest
+
+
+def _value_behind(option: Option, pending: deque[str]) -> str:
+    """The value of a flag that has none of its own; taken out of what follows if it is there."""
+    if not option.metavar:
+        return "true"
+    if option.bare and not (pending and pending[0].isdecimal()):
+        return option.bare
+    return pending.popleft() if pending else ""
+
+
+def unjoin(known: Any, args: list[str]) -> None:
+    """Give back what argparse took for the value of a flag, where it is a path behind it.
+
+    Args:
+        known: pytest's parsed options, which are changed.
+        args: Where they are from; pytest parses them again.
+    """
+    for option in (each for each in OPTIONS if each.bare and each.flag in args):
+        for at in [at for at, each in enumerate(args[:-1]) if each == option.flag]:
+            behind = args[at + 1]
+            if not behind.startswith("-") and not behind.isdecimal():
+                args[at] = f"{option.flag}={option.bare}"
+                known.file_or_dir.append(behind)
+                if getattr(known, option.ini) == behind:
+                    setattr(known, option.ini, option.bare)
 
 
 def _overridden(arguments: list[str]) -> dict[str, Any]:

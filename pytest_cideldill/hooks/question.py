@@ -59,6 +59,11 @@ _SWITCHED_OFF: Final[dict[str, object]] = {
     "dist": "no",
     "tx": [],
     "xmlpath": None,
+    "log_file": os.devnull,
+    "basetemp": None,  # a folder that pytest empties first
+    "pastebin": None,
+    "cacheclear": False,
+    "report_log": None,  # pytest-reportlog
     "htmlpath": None,
     "json_report": False,
     "reruns": None,  # pytest-rerunfailures

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.link.sinks import FileOutlet
 from pytest_cideldill.objects.object_file import LOST
 from pytest_cideldill.protocol import Hello
+from pytest_cideldill.records.answers import read_answers, write_answers
 from pytest_cideldill.records.format import REPORT, part
 from pytest_cideldill.records.hit_blocks import Stretch
 from pytest_cideldill.records.manifest import summarize, write_manifest, write_summaries
@@ -34,6 +35,7 @@ from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
+    from pytest_cideldill.hooks.why import Why
     from pytest_cideldill.reports.digest import Story
 
 _T = TypeVar("_T")
@@ -168,18 +170,29 @@ def part_of_record(
     return outlet
 
 
-def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Settings) -> None:
+def finish(
+    config: pytest.Config, record: str, outlet: FileOutlet, settings: Settings, why: Why | None
+) -> None:
     """Put together what was written, when all processes of the run are gone.
 
     Args:
         outlet: Of this process, closed.
         settings: Whether there is to be a summary, and where.
+        why: Asks why tests failed; None: that is not wanted.
     """
     folder, wrong = Path(record), [] if outlet.error is None else [outlet.error]
     with more_room():  # tests may leave no number of a descriptor free
         wait_for_room(_ROOM_S)
-        said = _part(wrong, partial(_put_together, config, folder, outlet, settings, wrong))
-    shown = f"recorded in {folder}: {said or 'nothing could be put together'}"
+        put = _part(wrong, partial(_put_together, folder, outlet, wrong))
+    story, said = put or (None, [])
+    answers = [] if why is None else _part(wrong, why.ask)
+    with more_room():
+        if answers:
+            _part(wrong, partial(write_answers, folder, answers))
+        if story is not None:
+            shown_to_people = partial(_written_for_people, config, story, settings.summary)
+            said += _part(wrong, shown_to_people) or []
+    shown = f"recorded in {folder}: {'; '.join(said) or 'nothing could be put together'}"
     shown += f"; it is not complete: {'; '.join(dict.fromkeys(wrong))}" if wrong else ""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and config.get_verbosity() >= -1:
@@ -187,9 +200,9 @@ def finish(config: pytest.Config, record: str, outlet: FileOutlet, settings: Set
 
 
 def _put_together(
-    config: pytest.Config, folder: Path, outlet: FileOutlet, settings: Settings, wrong: list[str]
-) -> str:
-    """What is said of the run; `wrong` gets what failed."""
+    folder: Path, outlet: FileOutlet, wrong: list[str]
+) -> tuple[Story | None, list[str]]:
+    """The digest of the run, and what is said of it; `wrong` gets what failed."""
     from pytest_cideldill.reports.digest import Story
 
     story, stretches = Story(folder, _KEPT), list[Stretch]()
@@ -197,13 +210,13 @@ def _put_together(
         stretches = outlet.stretches
     apart = _part(wrong, partial(merge_kept, folder))
     summary = _part(wrong, partial(write_summaries, folder, story, stretches))
+    more = [apart] if apart else []
     if summary is None:
-        return "; ".join([_unwritten(folder), *([apart] if apart else [])])
+        return None, [_unwritten(folder), *more]
     story.end(summary)
     lost = [each.text for each in story.notes if each.type == "warning" and LOST in each.text]
     wrong.extend(each for each in lost if each[:1].isdigit())
-    shown = [story.summary.sentence, *([apart] if apart else [])]
-    return "; ".join([*shown, *_written_for_people(config, story, settings.summary)])
+    return story, [story.summary.sentence, *more]
 
 
 def _part(wrong: list[str], work: Callable[[], _T]) -> _T | None:
@@ -228,9 +241,10 @@ def _unwritten(folder: Path) -> str:
     return wrong[0] if summary is None else summary.sentence
 
 
-def _written_for_people(config: pytest.Config, story: Story, summary: str) -> Iterator[str]:
+def _written_for_people(config: pytest.Config, story: Story, summary: str) -> list[str]:
     """Write the report, and the summary if there is to be one; what went wrong, in words."""
-    record = story.folder.parent
+    story.answers = read_answers(story.folder)
+    record, failed = story.folder.parent, []
     invoked = config.invocation_params.dir
 
     def report() -> None:
@@ -249,4 +263,5 @@ def _written_for_people(config: pytest.Config, story: Story, summary: str) -> It
         wrong: list[str] = []
         if name:
             _part(wrong, write)
-        yield from (f"no {name}: {why}" for why in wrong)
+        failed += [f"no {name}: {why}" for why in wrong]
+    return failed

@@ -112,7 +112,7 @@ def switch_on(
     controls = worker == MAIN and not listing and _uses_xdist(config)  # no workers only to collect
     redactor = make_redactor(settings, configure)
     if invitation.record is not None and not listing:
-        outlets.append(_record(config, invitation.record, hello, commands, redactor, settings))
+        outlets.append(_record(config, invitation, hello, commands, redactor, settings))
     project = Project(
         str(config.rootpath), settings.user_paths, configure.rootdir, _copied_by_xdist()
     )
@@ -190,18 +190,23 @@ def _join(
 
 def _record(
     config: pytest.Config,
-    folder: str,
+    invitation: Invitation,
     hello: Hello,
     commands: list[Command | Event],
     redactor: Redactor,
     settings: Settings,
 ) -> Outlet:
     """Record this process; the main one puts the run together when it is over."""
+    folder = str(invitation.record)
     recorded = part_of_record(folder, hello, commands, redactor, settings)
     if hello.worker == MAIN:
-        clean_up(
-            config, "the end of the record", partial(finish, config, folder, recorded, settings)
-        )
+        why = None
+        if settings.why and invitation.address is None:  # a client asks for itself
+            from pytest_cideldill.hooks.why import asking
+
+            why = asking(config, settings)
+        end = partial(finish, config, folder, recorded, settings, why)
+        clean_up(config, "the end of the record", end)
         mark_recorded(config, hello.run_id)
     return recorded
 

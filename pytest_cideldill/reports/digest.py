@@ -17,10 +17,12 @@ from typing import Any, Final
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.protocol import CALLS_OF
 from pytest_cideldill.protocol.reducer import FAILED, TestRun
+from pytest_cideldill.records.answers import read_answers
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.hit_blocks import HitBlock, ids_in
 from pytest_cideldill.records.manifest import Listener, Summary, summarize
 from pytest_cideldill.records.reader import run_folders
+from pytest_cideldill.redaction.nodeids import meant
 from pytest_cideldill.reports.bounds import ROW_BYTES, Bounds
 from pytest_cideldill.reports.outcomes import Failure, Test
 
@@ -113,6 +115,7 @@ class Story(Listener):
         damaged: Lines that make no sense.
         extent: What is held, and what is only counted.
         is_hiding: Whether secrets were replaced by tags.
+        answers: Node id → why the test failed, where that was asked.
     """
 
     folder: Path
@@ -126,6 +129,7 @@ class Story(Listener):
     damaged: int = 0
     extent: Bounds = field(default_factory=Bounds)
     is_hiding: bool = True
+    answers: dict[str, str] = field(default_factory=dict)
     _of_globs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     _open: dict[tuple[str, str], Test] = field(default_factory=dict)
     _unheld: set[int] = field(default_factory=set)
@@ -144,6 +148,15 @@ class Story(Listener):
         """The tracepoints that were hit, by how often."""
         hit = [each for each in self.tracepoints.values() if each.hits.count]
         return sorted(hit, key=lambda each: -each.hits.count)
+
+    def why(self, failure: Failure) -> str:
+        """Why a test failed; empty: that was not asked. Of its failures the first one has it."""
+        # Asked by another process, whose tags for secrets are others.
+        nodeid, answers = failure.nodeid, self.answers
+        found = meant(nodeid, answers) or [each for each in answers if meant(each, [nodeid])]
+        if not found or failure is not next(f for f in self.failures if f.nodeid == nodeid):
+            return ""
+        return answers[found[0]]
 
     def has(self, nodeid: str) -> bool:
         """Whether a test ran, or a file was to be collected."""
@@ -341,6 +354,7 @@ def read(folder: Path) -> Story:
     story = Story(folder)
     try:
         story.end(summarize(folder, story))
+        story.answers = read_answers(folder)
     except (TypeError, KeyError) as error:
         raise ValueError(f"{folder} is no recorded run: {error!r}") from error
     if story.damaged and not story.summary.run_id:

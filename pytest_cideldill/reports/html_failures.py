@@ -29,7 +29,8 @@ def run_section(story: Story, place: int, room: int) -> tuple[Markup, list[str]]
     shown: list[Markup] = []
     anchor = f"run{place}"
     for number, failure in enumerate(story.failures[:MOST_FAILURES]):
-        element = _failure(failure, f"{anchor}-f{number}", is_open=place == number == 0)
+        why = story.why(failure)
+        element = _failure(failure, why, f"{anchor}-f{number}", is_open=place == number == 0)
         room -= len(element)
         if room < 0:
             break
@@ -102,7 +103,7 @@ def _list(texts: list[str]) -> Markup:
     return tag("ul", *(tag("li", each) for each in texts[:_LISTED]), more)
 
 
-def _failure(failure: Failure, anchor: str, *, is_open: bool) -> Markup:
+def _failure(failure: Failure, why: str, anchor: str, *, is_open: bool) -> Markup:
     head = tag(
         "summary",
         tag("span", failure.category, class_="badge failed"),
@@ -114,6 +115,7 @@ def _failure(failure: Failure, anchor: str, *, is_open: bool) -> Markup:
         "details",
         head,
         tag("pre", failure.explanation, class_="why"),
+        joined(tag("h4", "Why"), tag("pre", why, class_="answer")) if why else None,
         *_parameters(failure),
         *_frames(failure),
         *_causes(failure),

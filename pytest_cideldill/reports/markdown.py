@@ -24,6 +24,7 @@ _SHOWN_TRACEPOINTS: Final = 20
 _CELL: Final = 200
 _LINE: Final = 2_000
 _BLOCK: Final = 2_000
+_ANSWER: Final = 5_000
 
 
 def markdown(story: Story, where: str, most_bytes: int = MOST_BYTES) -> str:
@@ -79,16 +80,20 @@ def _failures(story: Story) -> Iterator[str]:
     if story.failures:
         yield f"#### {words.counted(len(story.failures), 'failure')}\n"
     for failure in story.failures[:_SHOWN_FAILURES]:
-        yield _failure(failure)
+        yield _failure(failure, story.why(failure))
     if len(story.failures) > _SHOWN_FAILURES:
         yield f"… and {len(story.failures) - _SHOWN_FAILURES} more.\n"
 
 
-def _failure(failure: Failure) -> str:
+def _failure(failure: Failure, why: str) -> str:
     place = f" at {code(failure.place)}" if failure.place else ""
     lines = [f"- **{code(failure.nodeid)}**{failure.during}{place}", ""]
     block = f"{failure.statement}\n{failure.explanation}".strip()
-    return "\n".join([*lines, *(f"  {line}" for line in fenced(block)), ""])
+    lines += [f"  {line}" for line in fenced(block)]
+    if why:
+        folded = ["<details><summary>Why</summary>", "", *fenced(why, _ANSWER), "", "</details>"]
+        lines += ["", *(f"  {line}" for line in folded)]
+    return "\n".join([*lines, ""])
 
 
 def _tracepoints(story: Story) -> Iterator[str]:
@@ -133,9 +138,9 @@ def code(text: object) -> str:
     return f"{ticks} {line} {ticks}" if "`" in line else f"`{line}`"
 
 
-def fenced(text: str) -> Iterable[str]:
-    """A text as the lines of a code block."""
-    shown = words.printable(text if len(text) <= _BLOCK else text[: _BLOCK - 1] + "…")
+def fenced(text: str, most: int = _BLOCK) -> Iterable[str]:
+    """A text, or so many characters of it, as the lines of a code block."""
+    shown = words.printable(text if len(text) <= most else text[: most - 1] + "…")
     fence = "`" * max(3, _longest_run(shown) + 1)
     return [f"{fence}text", *shown.split("\n"), fence]
 

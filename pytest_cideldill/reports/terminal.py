@@ -67,6 +67,7 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
         yield style(words.NOT_HIDING, "yellow")
     for failure in story.failures:
         yield from _cause(failure, style)
+        yield from _why(story, failure, style)
     for test in story.tests:
         if test.outcome == "unfinished":
             yield f"{style('UNFINISHED', 'red')} {style(test.nodeid)} ({style(test.worker)})"
@@ -120,6 +121,7 @@ def _one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
     for failure in failures:
         yield style.rule(f"{failure.phase}{failure.part}: {failure.category}", "_", "red")
         yield from _in_full(failure, style)
+        yield from _why(story, failure, style)
     yield from _notes([each for each in story.notes if each.nodeid == nodeid], style)
     for tracepoint in story.hottest:
         own = [each for each in tracepoint.hits.lines() if each.values.get("nodeid") == nodeid]
@@ -144,6 +146,13 @@ def _cause(failure: Failure, style: Style) -> Iterator[str]:
     if failure.place:
         statement = f": {failure.statement}" if failure.statement else ""
         yield f"  {style(failure.place + statement)}"
+
+
+def _why(story: Story, failure: Failure, style: Style) -> Iterator[str]:
+    """Why it failed, if that was asked."""
+    if why := story.why(failure):
+        yield style.rule("why", "-")
+        yield style.block(why)
 
 
 def _outcome(test: Test, style: Style) -> str:

@@ -161,15 +161,20 @@ def test_every_tool_and_parameter_that_is_named_exists(file: Path) -> None:
     assert like_tools <= set(TOOLS)
 
 
-def test_the_sub_agent_has_the_tools_and_the_skill_that_it_needs() -> None:
+def test_the_sub_agent_can_ask_and_not_edit() -> None:
+    """It has all tools but these: those of a plugin's server have other names than a project's."""
     reported = front_matter(SUBAGENT)
-    own = re.findall(r"mcp__pytest__(\w+)", reported["tools"])
-    assert len(own) == len(set(own))
-    assert set(own) <= set(TOOLS)
-    _, _, body = SUBAGENT.read_text(encoding="utf-8").rpartition("---\n")
-    assert set(re.findall(r"\b\w+_\w+\b", body)) & set(TOOLS) <= set(own)
-    assert not {"Edit", "Write", "Bash"} & set(re.findall(r"\w+", reported["tools"]))
-    assert reported["skills"] == SKILL.parent.name
+    assert "tools" not in reported
+    assert reported["disallowedTools"].split(", ") == ["Edit", "Write", "NotebookEdit"]
+    assert reported["skills"].removeprefix("- ") == SKILL.parent.name
+
+
+@pytest.mark.parametrize("file", [SKILL, SUBAGENT], ids=lambda file: file.name)
+def test_the_first_call_asks_why(file: Path) -> None:
+    _, _, body = file.read_text(encoding="utf-8").rpartition("---\n")
+    assert next(name for name, _ in calls(body) if name != "test_stop") == "test_why"
+    assert re.search(r"test_\w+", body[body.index("1.") :])[0] == "test_why"  # type: ignore[index]
+    assert "cideldill why" in body
 
 
 def edit(project: Path, diff: str) -> None:
@@ -185,7 +190,7 @@ def edit(project: Path, diff: str) -> None:
 
 
 @pytest.mark.full
-def test_the_five_steps_go_as_shown(shop: Path) -> None:
+def test_the_four_steps_go_as_shown(shop: Path) -> None:
     """The edit is made where it stands."""
     page = SKILL.read_text(encoding="utf-8")
     (diff,) = blocks(page, "diff")

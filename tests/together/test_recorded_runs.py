@@ -148,7 +148,7 @@ def test_pytest_does_not_rewrite_what_is_imported_of_ours_when_it_is_switched_on
     rewritten = set((shop / "rewritten").read_text().split())
     chosen = (
         "config",
-        *(f"config.{each}" for each in ["settings", "options", "parsers", "limits"]),
+        *(f"config.{each}" for each in ["agents", "settings", "options", "parsers", "limits"]),
     )
     parts = ("plugin", "hookspecs", "fixtures", "interpreter", "interpreter.values", *chosen)
     off = {"pytest_cideldill", *(f"pytest_cideldill.{each}" for each in parts)}
