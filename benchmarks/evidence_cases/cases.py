@@ -52,6 +52,11 @@ class Case:
         """Whether the project is a release."""
         return isinstance(self.project, Release)
 
+    @property
+    def selected(self) -> list[str]:
+        """What pytest runs: `tests`, or the file of the failing one."""
+        return list(self.tests) or [self.failing.partition("::")[0]]
+
     def written(self, into: Path, *, broken: bool = True) -> Path:
         """The project's folder, made in an empty one; no repository, so that no diff says it."""
         if isinstance(self.project, Release):

@@ -102,7 +102,7 @@ CASES: Final = (
             "LoopContext.revindex0",
             "src/jinja2/runtime.py",
             "return self.length - self.index\n",
-            "return self.length - self.index0\n",
+            "return self.length - self.index - 1\n",
         ),
         "tests/test_core_tags.py::TestForLoop::test_context_vars",
         source="src",
