@@ -14,8 +14,8 @@ from tests.together.real_package import Record, plain_run
 
 pytestmark = pytest.mark.long(20)
 
-QUICK = ("depot-deep-loop", "flows-leak-global")
-"""The fast tier tries these."""
+QUICK = ("depot_app", "depot-deep-loop", "flows-leak-global")
+"""The fast tier tries these projects and cases."""
 
 BESIDE = 3
 """Tests that pass beside the failing one, at least."""
@@ -24,9 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _param(case: Case, name: str) -> object:
-    marks = [pytest.mark.soak] if case.is_real else []
-    marks += [] if case.is_real or case.name in QUICK else [pytest.mark.full]
-    return pytest.param(case, id=name, marks=marks)
+    slow = pytest.mark.soak if case.is_real else pytest.mark.full
+    return pytest.param(case, id=name, marks=[] if name in QUICK else slow)
 
 
 def _name(case: Case) -> str:
