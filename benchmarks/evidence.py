@@ -69,6 +69,7 @@ class Result:
         first_s: Seconds until the first answer.
         seconds: Seconds until all three.
         refused: Why there is no answer, if there is none.
+        texts: The answers.
     """
 
     name: str
@@ -85,7 +86,8 @@ class Result:
     seconds: float
     quiet: Reading
     locals: Reading
-    refused: str = ""
+    refused: str
+    texts: list[str]
 
 
 def measured(case: Case, folder: Path) -> Result:
@@ -112,6 +114,7 @@ def measured(case: Case, folder: Path) -> Result:
         Reading.of(truth, quiet),
         Reading.of(truth, with_locals),
         _refusals(answer, *more),
+        texts,
     )
 
 
