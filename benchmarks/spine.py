@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -49,11 +49,17 @@ class RawClient:
         on_notification: Called with each one that is read while a reply is waited for.
     """
 
-    def __init__(self, folder: Path, command: Sequence[str] = SERVER) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        command: Sequence[str] = SERVER,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.started = time.perf_counter()
         self._process = subprocess.Popen(
             command,
             cwd=folder,
+            env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
