@@ -8,16 +8,16 @@ and what differs is kept longest when the text gets too long.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from cideldill_mcp.questions.call_shapes import Round, Shapes, runs_of
 from cideldill_mcp.questions.call_text import (
     RESULT,
     call_text,
     deepest,
-    kind_of,
     library_text,
     notes_of,
     proposal,
@@ -152,115 +152,6 @@ def _with_line(text: str, line: str, max_chars: int) -> str:
     return f"{text}\n{line}" if len(text) + len(line) < max_chars else text
 
 
-# --- shapes -------------------------------------------------------------------------------------
-
-
-_Inside = tuple[tuple[int, int], ...]
-"""Line and shape of the calls inside of a call, each once."""
-
-
-class _Shapes:
-    """A number for the shape of each call: calls with equal shapes did the same.
-
-    How often a line repeated something, and how deep a recursion went, is no part of a shape.
-    Errors count with their text, results with their kind.
-    """
-
-    def __init__(self, calls: dict[int, Call]) -> None:
-        self.sizes: dict[Call, int] = {}
-        self._shapes: dict[Call, int] = {}
-        self._insides: dict[Call, _Inside] = {}
-        self._numbers: dict[tuple[object, ...], int] = {}
-        for number in sorted(calls, reverse=True):  # children before their parents
-            self._add(calls[number])
-
-    def of(self, call: Call) -> int:
-        """The shape of a call."""
-        return self._shapes[call]
-
-    def beside(self, outer: Call, inner: Call) -> _Inside:
-        """What was called on the way from a call to one inside of it, apart from the way."""
-        found: list[tuple[int, int]] = []
-        while inner is not outer and inner.parent is not None:
-            above = inner.parent
-            found += [
-                (each.line, self._shapes[each]) for each in above.children if (each is not inner)
-            ]
-            inner = above
-        return tuple(dict.fromkeys(found))
-
-    def of_round(self, calls: Sequence[Call]) -> tuple[int, ...]:
-        """The shape of one round of calls."""
-        return tuple(dict.fromkeys(self._shapes[each] for each in calls))
-
-    def _add(self, call: Call) -> None:
-        inside: _Inside = ()
-        size = 1
-        if call.children:
-            own = call.code
-            found: dict[tuple[int, int], None] = {}
-            for each in call.children:
-                size += self.sizes[each]
-                if each.code is own:
-                    found |= dict.fromkeys(self._insides[each])
-                else:
-                    found[each.line, self._shapes[each]] = None
-            inside = tuple(found)
-        self.sizes[call] = size
-        self._insides[call] = inside
-        ending = call.error if call.error is not None else kind_of(call.result)
-        key = (call.code.number, call.error is not None, ending, inside)
-        self._shapes[call] = self._numbers.setdefault(key, len(self._numbers))
-
-
-# --- rounds -------------------------------------------------------------------------------------
-
-_Round = list[Call]
-
-
-def _rounds(calls: Sequence[Call]) -> list[_Round]:
-    """Calls of one parent, split where its lines go back: these are rounds of a loop."""
-    rounds: list[_Round] = []
-    seen: set[tuple[int, int]] = set()
-    before = -1
-    for call in calls:
-        key = (call.line, call.code.number)
-        if not rounds or call.line < before or key in seen:
-            rounds.append([])
-            seen = set()
-        rounds[-1].append(call)
-        seen.add(key)
-        before = call.line
-    return rounds
-
-
-def _runs(calls: Sequence[Call]) -> Iterator[list[_Round]]:
-    """Rounds in a row that begin with the same call: each run is a loop, or a single round."""
-    runs: list[list[_Round]] = []
-    for each in _rounds(calls):
-        key = _key(each[0])
-        if runs and _key(runs[-1][0][0]) == key:
-            runs[-1].append(each)
-            continue
-        # What comes before a loop stands on earlier lines, like the calls of its first round.
-        at = (
-            next((at for at, call in enumerate(runs[-1][-1]) if _key(call) == key), 0)
-            if (runs)
-            else 0
-        )
-        if at and len(runs[-1]) == 1:
-            first = runs[-1][0]
-            runs[-1] = [first[:at]]
-            runs.append([first[at:], each])
-        else:
-            runs.append([each])
-    yield from runs
-
-
-def _key(call: Call) -> tuple[int, int]:
-    return call.line, call.code.number
-
-
 # --- the tree -----------------------------------------------------------------------------------
 
 
@@ -310,7 +201,7 @@ class _Tree:
     ) -> None:
         self._test = test
         self._text = short_call_text if is_short else call_text
-        self._shapes = _Shapes(test.calls)
+        self._shapes = Shapes(test.calls)
         paths = [
             deepest([*phase.continued, *phase.roots])
             for phase in test.phases
@@ -438,7 +329,7 @@ class _Tree:
         if not calls:
             return []
         entries: list[_Pending | _Skipped] = []
-        for run in _runs(calls):
+        for run in runs_of(calls):
             if len(run) < MIN_ROUNDS:
                 entries += [_Pending(call, above, rank) for each in run for call in each]
             else:
@@ -467,7 +358,7 @@ class _Tree:
         if call.code.kind in BODIES:
             entry.rank += 4.0
 
-    def _folded(self, run: list[_Round], above: _Node, rank: float) -> list[_Pending | _Skipped]:
+    def _folded(self, run: list[Round], above: _Node, rank: float) -> list[_Pending | _Skipped]:
         """First, second and last round, and those that differ; lines for the others."""
         fold = folded([self._shapes.of_round(each) for each in run])
         times = Counter(call.code.number for each in run for call in each)
@@ -498,7 +389,7 @@ class _Tree:
                 entry.rank = rank + 0.4
         return entries
 
-    def _skipped(self, run: list[_Round], fold: Folded, span: range, above: _Node) -> _Skipped:
+    def _skipped(self, run: list[Round], fold: Folded, span: range, above: _Node) -> _Skipped:
         """One line for rounds in a row that are like others."""
         weight = sum(self._shapes.sizes[call] for at in span for call in run[at])
         noun = "" if all(len(run[at]) == 1 for at in span) else "rounds"
