@@ -69,15 +69,15 @@ def test_a_command_of_the_page_prints_what_is_shown(number: int, tmp_path: Path)
 
 
 def test_the_page_has_each_kind_of_answer() -> None:
-    """The tree, the first call for which something is true, who changed a value, also until
-    something is true, ranked functions, differences of two tests and before and after a patch,
-    source with the lines that ran, experiments.
+    """Why a test fails, the tree, the first call for which something is true, who changed a value,
+    also until something is true, ranked functions, differences of two tests and before and after a
+    patch, source with the lines that ran, experiments.
     """
     assert [block and block[2].split()[0] for block in CONSOLE] == [
-        *("trace", "trace", "watch", "watch", "suspects", "diff", "diff", "source", "try")
+        *("why", "trace", "trace", "watch", "watch", "suspects", "diff", "diff", "source", "try")
     ]
     assert [block and "--when" in block[2] for block in CONSOLE] == [
-        *(False, True, False, False, False, False, False, False, False)
+        *(False, False, True, False, False, False, False, False, False, False)
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,17 +80,67 @@ def made_before(recorded: Recorded, test: RecordedTest, origin: Origin) -> Earli
     if any(shown == text for _, shown in call.args):
         gave = [each for each in earlier if each.result == text]
         return Earlier(_inward(gave[-1], text)[-1]) if gave else None
+    left = _States(recorded, earlier)
     for name, state in (call.begun or {}).items():
         for path, leaf in recorded.leaves.get(state, {}).items():
-            step = path.removeprefix(name)
-            if leaf != text or not step:
-                continue
-            left = [each for each in earlier if _has_left(recorded, each, step, text)]
-            outer = {id(around) for each in left for around in above(each)}
-            inner = [each for each in left if id(each) not in outer]
-            if inner:
-                return Earlier(inner[-1], step)
+            if leaf == text and path != name and (found := left.by(name, state, path)):
+                return Earlier(found, path.removeprefix(name))
     return None
+
+
+def fed_by(test: RecordedTest, origin: Origin) -> list[Call]:
+    """The calls that gave what the origin got as arguments, the inmost each; of the last argument
+    first.
+    """
+    earlier = [
+        each
+        for each in test.calls.values()
+        if each.result is not None and 0 < each.ended_at < origin.call.begun_at
+    ]
+    earlier.sort(key=lambda each: each.ended_at)
+    found: list[Call] = []
+    for _, text in reversed(origin.call.args):
+        gave = [each for each in earlier if each.result == text and not _says_little(text)]
+        if gave:
+            found.append(_inward(gave[-1], text)[-1])
+    return found
+
+
+class _States:
+    """Follows an object back through the calls that changed it, by the states they left it in.
+
+    Args:
+        recorded: Has the states.
+        calls: In the order of their ends.
+    """
+
+    def __init__(self, recorded: Recorded, calls: Sequence[Call]) -> None:
+        self._recorded = recorded
+        self._left: dict[tuple[str, str], list[Call]] = {}
+        for call in calls:
+            for name, state in (call.ended or {}).items():
+                self._left.setdefault((name, state), []).append(call)
+
+    def by(self, name: str, state: str, path: str) -> Call | None:
+        """The inmost call that made a part of an object what it is in a state.
+
+        Args:
+            name: By which calls have the object.
+            state: Of the object.
+            path: Of the part.
+        """
+        leaves = self._recorded.leaves
+        value, seen = leaves.get(state, {}).get(path), {state}
+        while state and (calls := self._left.get((name, state))):
+            call = calls[0]  # those around it end later
+            before = (call.begun or {}).get(name, "")
+            if leaves.get(before, {}).get(path) != value:
+                return call
+            if before in seen:
+                return None
+            seen.add(before)
+            state = before
+        return None
 
 
 def first_difference(failed: Failed) -> Difference | None:

@@ -18,7 +18,7 @@ from cideldill_mcp.questions.failure_text import failure_lines
 from cideldill_mcp.questions.fitting import Answer, clipped, counted, short
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.only_here import only_here
-from cideldill_mcp.questions.origin import Origin, made_before, origin_of
+from cideldill_mcp.questions.origin import Origin, fed_by, made_before, origin_of
 from cideldill_mcp.questions.ran import Function, Key, Remark, functions, key_of
 from cideldill_mcp.questions.recorded import BODIES, Call, Phase, Recorded, RecordedTest
 from cideldill_mcp.questions.swallowed import swallowed, swallowers
@@ -30,7 +30,7 @@ SUSPECTS: Final = 3
 _AROUND: Final = 6
 """Lines before and behind a line of a function that has no room as a whole."""
 
-_PATH: Final = 1_000
+_PATH: Final = 1_200
 """Characters of the path."""
 
 _SWALLOWED: Final = 3
@@ -138,6 +138,13 @@ def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Evidence]:
         Evidence(call.code, "path", weights[1] / (distance + 1), f"on the path, {what}")
         for distance, call in enumerate(reversed(origin.chain[:-1]))
     ]
+    for at, call in enumerate(fed_by(test, origin)[:3]):
+        what = f"gave an argument of {origin.call.code.name}"
+        found.append(Evidence(call.code, "fed", 1.2 / (at + 1), what))
+        found += [
+            Evidence(each.code, INSIDE, 0.6 / (at + 1), f"inside of {call.code.name}")
+            for each in call.children[-3:]
+        ]
     inner = [each for each in origin.call.children if each.has_ended]
     found += [
         Evidence(call.code, "path", 0.9 / (at + 1), f"its result went into {origin.call.code.name}")
@@ -227,26 +234,16 @@ def _seldom(test: RecordedTest, passing: Sequence[Mapping[Key, Function]]) -> It
 
 
 def differs_part(compared: Compared) -> Part | None:
-    """Where it parts from a test that passes."""
+    """Where it parts from a test that passes, if a call got the same and did something else."""
     first = compared.first
-    if first is None:
+    if first is None or first.left is None or not first.has_same_input:
         return None
-    lines = [
-        f"differs from {compared.right.test.nodeid} ({compared.how}):",
-        *what_differs(compared),
-    ]
-    call = first.left
-    found = []
-    if call is not None and first.has_same_input:
-        line = 0 if compared.inside is None else compared.inside.parting.line
-        found.append(
-            Evidence(call.code, "differs", 4.0, "got the same and did something else", line)
-        )
-        inner = [] if first.child is None else [each for each in first.child if each is not None]
-        found += [Evidence(each.code, "differs", 1.0, "called otherwise") for each in inner[:1]]
-    elif call is not None:
-        found.append(Evidence(call.code, "differs", 1.0, "did something else"))
-    return Part("differs", lines, found, most=800)
+    head = f"differs from {compared.right.test.nodeid} ({compared.how}):"
+    line = 0 if compared.inside is None else compared.inside.parting.line
+    found = [Evidence(first.left.code, "differs", 4.0, "got the same and did something else", line)]
+    inner = [] if first.child is None else [each for each in first.child if each is not None]
+    found += [Evidence(each.code, "differs", 1.0, "called otherwise") for each in inner[:1]]
+    return Part("differs", [head, *what_differs(compared)], found, most=700)
 
 
 # --- the whole ----------------------------------------------------------------------------------
