@@ -88,9 +88,9 @@ def made_before(recorded: Recorded, test: RecordedTest, origin: Origin) -> Earli
     return None
 
 
-def fed_by(test: RecordedTest, origin: Origin) -> list[Call]:
-    """The calls that gave what the origin got as arguments, the inmost each; of the last argument
-    first.
+def fed_by(test: RecordedTest, origin: Origin) -> list[list[Call]]:
+    """The calls that gave what the origin got, for each argument from the outermost to the inmost;
+    the last argument comes first.
     """
     earlier = [
         each
@@ -98,11 +98,12 @@ def fed_by(test: RecordedTest, origin: Origin) -> list[Call]:
         if each.result is not None and 0 < each.ended_at < origin.call.begun_at
     ]
     earlier.sort(key=lambda each: each.ended_at)
-    found: list[Call] = []
+    found: list[list[Call]] = []
     for _, text in reversed(origin.call.args):
         gave = [each for each in earlier if each.result == text and not _says_little(text)]
-        if gave:
-            found.append(_inward(gave[-1], text)[-1])
+        if gave and gave[-1].code is not origin.call.code:
+            chain = _inward(gave[-1], text)
+            found.append(chain[chain.index(gave[-1]) :])
     return found
 
 

@@ -138,11 +138,12 @@ def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Evidence]:
         Evidence(call.code, "path", weights[1] / (distance + 1), f"on the path, {what}")
         for distance, call in enumerate(reversed(origin.chain[:-1]))
     ]
-    for at, call in enumerate(fed_by(test, origin)[:3]):
+    for at, chain in enumerate(fed_by(test, origin)[:3], 1):
         what = f"gave an argument of {origin.call.code.name}"
-        found.append(Evidence(call.code, "fed", 1.2 / (at + 1), what))
+        found.append(Evidence(chain[-1].code, "fed", 1.2 / at, what))
         found += [
-            Evidence(each.code, INSIDE, 0.6 / (at + 1), f"inside of {call.code.name}")
+            Evidence(each.code, INSIDE, 0.6 / at, f"ran inside of {call.code.name}")
+            for call in chain
             for each in call.children[-3:]
         ]
     inner = [each for each in origin.call.children if each.has_ended]
