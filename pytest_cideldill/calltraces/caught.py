@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import count
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,7 @@ from pytest_cideldill.calltraces.left_behind import LeftBehind
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.row_file import RowFile
 from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.interpreter.borders import is_ours, passes, text_of
 from pytest_cideldill.interpreter.frame_locals import read_aside
 from pytest_cideldill.rendering import layout
 
@@ -36,6 +38,7 @@ _MOST_UNWOUND: Final = 20
 
 _MOST_SOURCES: Final = 2_000
 _MOST_WRAPPERS: Final = 20
+_MOST_CONTEXTS: Final = 20
 _FARTHEST: Final = 500
 _FIRST: Final = 3
 """So many exceptions of one class and place are looked at closely."""
@@ -55,6 +58,9 @@ _PROTOCOLS: Final = {
     "__getitem__": "IndexError",
 }
 """What these methods raise for the interpreter, which catches it."""
+
+_UNCERTAIN: Final = frozenset({"CancelledError", "RecursionError"})
+"""These end tasks, or are replaced by others of their kind where the stack has no room."""
 
 _traceback_of: Final[Callable[[BaseException], Any]] = BaseException.__dict__[
     "__traceback__"
@@ -90,6 +96,8 @@ class CaughtRecorder:
     Attributes:
         libraries: Name functions; set by the source of events.
         sees_libraries: Whether that source sees frames of libraries.
+        waiting: Exceptions that left something behind, which is looked at again.
+        lost: Ids of exceptions of which an event was lost, as there was no room on the stack.
     """
 
     def __init__(
@@ -112,8 +120,12 @@ class CaughtRecorder:
         self._moments = count(1)
         self._left_out = self._looks = 0
         self._tests: list[CodeType] = []
+        self.lost: set[int] = set()
+        self._is_broken = False
 
     # --- events -----------------------------------------------------------------------------
+    # A failure of ours ends this part alone: the calls of the test are recorded on. Where the stack
+    # has no room, one event is lost.
 
     def raised(
         self, frame: FrameType, place: int, error: BaseException, traceback: Any = None
@@ -126,18 +138,86 @@ class CaughtRecorder:
             error: The exception.
             traceback: From this frame inwards; None: it is that of the exception already.
         """
-        traceback = traceback or _traceback_of(error)
+        try:
+            self._raise(frame, place, error, traceback or _traceback_of(error))
+        except RecursionError:
+            self.lost.add(id(error))
+        except Exception as failure:
+            if passes(failure):
+                raise
+            self._fail(failure)
+
+    def reraised(self, frame: FrameType, place: int, error: BaseException) -> None:
+        """A frame raises what it was handling, or cleaned up for."""
+        try:
+            self._reraise(frame, place, error)
+        except RecursionError:
+            self.lost.add(id(error))
+        except Exception as failure:
+            if passes(failure):
+                raise
+            self._fail(failure)
+
+    def handled(self, frame: FrameType, place: int, error: BaseException) -> None:
+        """A handler begins; for sources of events that see it."""
         flight = self._flights.get(id(error))
-        if flight is not None and self._is_new(traceback):
+        if flight is None:
+            return
+        try:
+            if not flight.handlers or flight.handlers[-1].key != (id(frame.f_code), place):
+                flight.leaves(id(frame))
+                self._arrive(flight, frame, self._handlers.at(frame, place, type(error)), error)
+        except RecursionError:
+            self.lost.add(id(error))
+        except Exception as failure:
+            if passes(failure):
+                raise
+            self._fail(failure)
+
+    def unwound(self, frame: FrameType, error: BaseException) -> None:
+        """An exception leaves a frame."""
+        flight = self._flights.get(id(error))
+        try:
+            if self.waiting:
+                self._look_again(frame, error)
+            if flight is not None:
+                self._unwind(flight, frame, error)
+        except RecursionError:
+            self.lost.add(id(error))
+        except Exception as failure:
+            if passes(failure):
+                raise
+            self._fail(failure)
+
+    def passes(self, frame: FrameType, *, is_end: bool) -> None:
+        """Another event of user code: a call begins, or a frame is left (`is_end`)."""
+        handled = sys.exc_info()[1]
+        try:
+            self._pass(frame, id(handled), is_end=is_end)
+        except RecursionError:
+            self.lost.add(id(handled))
+        except Exception as failure:
+            if passes(failure):
+                raise
+            self._fail(failure)
+
+    def _fail(self, failure: Exception) -> None:
+        self._is_broken = True
+        self._flights.clear()
+        self.waiting.clear()
+        self._groups.clear()
+        text = f"caught exceptions were not recorded: {text_of(failure)}"
+        self._rows.add(["reached", "caught", text])
+
+    def _raise(self, frame: FrameType, place: int, error: BaseException, traceback: Any) -> None:
+        flight = self._flights.get(id(error))
+        if flight is not None and (self._is_new(traceback) or id(error) in self.lost):
             self._end(flight)
             flight = None
         if flight is None:
-            facts = self._table.meet(frame)
-            if facts is None or type(error) in _ENDS:
+            if not self._is_followed(frame, error):
                 return
-            if self._quiet and get_ident() in self._quiet:
-                return
-            flight = self._begin(frame, facts, error, traceback)
+            flight = self._begin(frame, error, traceback)
         elif flight.handlers:
             if sys.exc_info()[1] is not error:
                 flight.handlers.clear()  # it was over, and is raised again
@@ -149,37 +229,16 @@ class CaughtRecorder:
             flight.places[id(frame)] = place, facts.line_at(frame)
         self._arrive(flight, frame, self._handlers.after(frame, place, type(error)), error)
 
-    def reraised(self, frame: FrameType, place: int, error: BaseException) -> None:
-        """A frame raises what it was handling, or cleaned up for."""
+    def _reraise(self, frame: FrameType, place: int, error: BaseException) -> None:
         flight = self._flights.get(id(error))
         if flight is None:
-            facts = self._table.meet(frame)
-            if (
-                facts is None
-                or type(error) in _ENDS
-                or (self._quiet and get_ident() in self._quiet)
-            ):
+            if not self._is_followed(frame, error):
                 return
-            flight = self._begin(frame, facts, error, _traceback_of(error))
+            flight = self._begin(frame, error, _traceback_of(error))
         flight.leaves(id(frame))
         self._arrive(flight, frame, self._handlers.after(frame, place, type(error)), error)
 
-    def handled(self, frame: FrameType, place: int, error: BaseException) -> None:
-        """A handler begins; for sources of events that see it."""
-        flight = self._flights.get(id(error))
-        if flight is None:
-            return
-        if not flight.handlers or flight.handlers[-1].key != (id(frame.f_code), place):
-            flight.leaves(id(frame))
-            self._arrive(flight, frame, self._handlers.at(frame, place, type(error)), error)
-
-    def unwound(self, frame: FrameType, error: BaseException) -> None:
-        """An exception leaves a frame."""
-        flight = self._flights.get(id(error))
-        if self.waiting:
-            self._look_again(frame, error)
-        if flight is None:
-            return
+    def _unwind(self, flight: Flight, frame: FrameType, error: BaseException) -> None:
         flight.leaves(id(frame))
         flight.moment = next(self._moments)
         self._replace(flight, frame, error, is_leaving=True)
@@ -199,15 +258,19 @@ class CaughtRecorder:
             flight.anchor = self._above(frame)
             self.waiting[flight.error] = flight
 
-    def passes(self, frame: FrameType, *, is_end: bool) -> None:
-        """Another event of user code: a call begins, or a frame is left (`is_end`)."""
-        handled = sys.exc_info()[1]
+    def _pass(self, frame: FrameType, handled: int, *, is_end: bool) -> None:
         back = 0 if is_end else id(frame.f_back)
         for flight in list(self.waiting.values()):
-            if flight.anchor not in (id(frame), back) or flight.error == id(handled):
+            if flight.anchor not in (id(frame), back) or flight.error == handled:
                 continue
             if is_end or flight.handlers:
                 self._verify(flight, frame if flight.anchor == id(frame) else frame.f_back)
+
+    def _is_followed(self, frame: FrameType, error: BaseException) -> bool:
+        """Whether an exception is one of user code that does not end a loop or a generator."""
+        if self._table.meet(frame) is None or type(error) in _ENDS or self._is_broken:
+            return False
+        return not (self._quiet and get_ident() in self._quiet)
 
     def before_begin(
         self, begin: Callable[[CodeFacts, FrameType], None]
@@ -273,6 +336,7 @@ class CaughtRecorder:
         for flight in list(self._flights.values()):
             self._end(flight)
         self.waiting.clear()
+        self.lost.clear()
         self._sources.clear()
         groups, self._groups = list(self._groups.values()), {}
         for group in groups:
@@ -286,9 +350,11 @@ class CaughtRecorder:
 
     def _is_new(self, traceback: Any) -> bool:
         """Whether an exception is raised for the first time, by its traceback."""
-        if traceback is None or self.sees_libraries:
-            return traceback is None or traceback.tb_next is None
-        place = traceback.tb_next
+        place = None if traceback is None else traceback.tb_next
+        if place is None:
+            return True
+        if self.sees_libraries:  # without room on the stack, one of ours may become the program's
+            return is_ours(place.tb_frame.f_code.co_filename)
         for _ in range(_FARTHEST):
             if place is None:
                 return True
@@ -297,9 +363,9 @@ class CaughtRecorder:
             place = place.tb_next
         return False
 
-    def _begin(
-        self, frame: FrameType, facts: CodeFacts, error: BaseException, traceback: Any
-    ) -> Flight:
+    def _begin(self, frame: FrameType, error: BaseException, traceback: Any) -> Flight:
+        facts = self._table.known[id(frame.f_code)]
+        assert facts is not None
         inner = traceback.tb_next if traceback is not None else None
         code = None if inner is None else inner.tb_frame.f_code
         kind = type(error)
@@ -311,10 +377,12 @@ class CaughtRecorder:
                 self._sources.clear()
             source = self._sources[key] = Source(kind, facts, facts.line_at(frame), name)
         if source.texts < _FIRST:
-            source.texts += 1
             source.text = self._names.text(error)
+            source.texts += 1
         if len(self._flights) >= _MOST_FLIGHTS:
-            self._end(next(iter(self._flights.values())))
+            with suppress(RuntimeError, StopIteration):  # another thread has changed it
+                self._end(next(iter(self._flights.values())))
+        self.lost.discard(id(error))
         flight = self._flights[id(error)] = Flight(id(error), source, source.text)
         self._look_for_origin(flight, error, traceback)
         return flight
@@ -362,15 +430,16 @@ class CaughtRecorder:
         self, flight: Flight, frame: FrameType, error: BaseException, *, is_leaving: bool
     ) -> None:
         """A handler raised another exception in the place of the one that it got."""
+        handled = None if is_leaving else sys.exc_info()[1]
         context = _context_of(error)
-        before = None if context is None else self._flights.get(id(context))
-        if before is None or before is flight:
-            return
-        if not any(place.frame == id(frame) for place in before.handlers):
-            return
-        if is_leaving or sys.exc_info()[1] is not context:
-            flight.of = before.text
-            self._drop(before)
+        for _ in range(_MOST_CONTEXTS):
+            if context is None or context is handled:
+                return  # that one, and what is around it, is still being handled
+            before = self._flights.get(id(context))
+            if before is not None and before is not flight and before.is_in(id(frame)):
+                flight.of = flight.of or before.text
+                self._drop(before)
+            context = _context_of(context)
 
     def _name(self, place: Place, frame: FrameType) -> None:
         """Where a frame of a library is: its name, and the line of user code that led there.
@@ -488,7 +557,7 @@ class CaughtRecorder:
         if flight.handlers:
             return False
         name = layout.class_name(flight.source.kind).rpartition(".")[2]
-        if name == "CancelledError":
+        if name in _UNCERTAIN:
             return True
         inmost = flight.unwound[0][0].code.co_name if flight.unwound else ""
         return len(flight.unwound) == 1 and _PROTOCOLS.get(inmost) == name

@@ -90,6 +90,10 @@ class Flight:
         self.anchor = 0
         self.of = ""
 
+    def is_in(self, frame: int) -> bool:
+        """Whether a frame handles it."""
+        return any(place.frame == frame for place in self.handlers)
+
     def leaves(self, frame: int) -> None:
         """It is not handled in a frame any more, nor in frames that this one has called."""
         for at, place in enumerate(self.handlers):

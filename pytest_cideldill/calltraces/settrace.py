@@ -172,12 +172,14 @@ class TracingFeed(Feed):
     def _goes_on(self, frame: FrameType, raised: Raised) -> None:
         """A line begins after an exception: forget it once it is handled, so that it is freed."""
         shape, place = self._shapes[id(frame.f_code)], frame.f_lasti
-        if place in shape.catches:
-            return
+        arrives = place in shape.catches
         if self._caught is not None and raised.entries:
-            error, handler = raised.entries[-1][0], shape.handler(place)
-            if handler is not None and sys.exc_info()[1] is error:
+            error = raised.entries[-1][0]
+            handler = place if arrives else shape.handler(place)
+            if handler is not None and (arrives or sys.exc_info()[1] is error):
                 self._caught.handled(frame, handler, error)
+        if arrives:
+            return
         raised.see(sys.exc_info()[1], frame.f_lasti)
         if not raised.entries:
             del self._raised[id(frame)]

@@ -237,12 +237,8 @@ class MonitoringFeed(Feed):
     def _exceptions(self, caught: CaughtRecorder) -> dict[int, Callable[..., Any]]:
         """Of exceptions, in all frames."""
         recorder, fail, getframe, key = self._recorder, self._fail, sys._getframe, id
-        active, raised, reraised, unwound = (
-            recorder.active,
-            caught.raised,
-            caught.reraised,
-            caught.unwound,
-        )
+        raised, reraised, unwound = caught.raised, caught.reraised, caught.unwound
+        active, lost = recorder.active, caught.lost
 
         def on_raise(_code: CodeType, offset: int, thrown: BaseException) -> None:
             __tracebackhide__ = True
@@ -250,6 +246,8 @@ class MonitoringFeed(Feed):
                 frame = getframe(1)
                 recorder.raises(frame, thrown)
                 raised(frame, offset, thrown)
+            except RecursionError:
+                lost.add(key(thrown))
             except BaseException as error:
                 if fail(error):
                     raise
@@ -258,6 +256,8 @@ class MonitoringFeed(Feed):
             __tracebackhide__ = True
             try:
                 reraised(getframe(1), offset, thrown)
+            except RecursionError:
+                lost.add(key(thrown))
             except BaseException as error:
                 if fail(error):
                     raise
@@ -269,6 +269,8 @@ class MonitoringFeed(Feed):
                 unwound(frame, thrown)
                 if key(frame) in active:
                     recorder.unwound(frame, thrown)
+            except RecursionError:
+                lost.add(key(thrown))
             except BaseException as error:
                 if fail(error):
                     raise

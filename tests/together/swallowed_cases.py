@@ -792,3 +792,100 @@ def run():
 """,
     ),
 )
+
+GUEST = """
+import gc, weakref
+from m import LOG, Cart, Own, Strange, buy, fail
+
+def test_it():
+    cart = Cart()
+    found = []
+    for _ in range(5):
+        try:
+            fail(found)
+        except Own:
+            pass
+    assert [each() for each in found] == [None] * len(found)
+    buy(cart)
+    lost = weakref.ref(cart)
+    del cart
+    assert lost() is None
+    assert LOG == []
+    assert False, "in the end"
+"""
+"""What is to be seen of a program whose code notes that it runs, and of what is alive."""
+
+HOST = """
+import weakref
+
+LOG = []
+
+class Strange:
+    def __getattribute__(self, name):
+        LOG.append(name)
+        return object.__getattribute__(self, name)
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+    def __eq__(self, other):
+        LOG.append("eq")
+        return NotImplemented
+    def __hash__(self):
+        LOG.append("hash")
+        return 1
+    def __repr__(self):
+        LOG.append("repr")
+        return "!"
+
+class Own(Exception):
+    def __init__(self, found, strange):
+        found.append(weakref.ref(self))
+    def __str__(self):
+        LOG.append("str")
+        return "!"
+    __repr__ = __str__
+    def __hash__(self):
+        LOG.append("hash of the exception")
+        return 1
+    @property
+    def __context__(self):
+        LOG.append("context")
+    __cause__ = __traceback__ = __context__
+
+class Local:
+    pass
+
+class Meta(type):
+    def __getattribute__(cls, name):
+        LOG.append(f"class: {name}")
+        return type.__getattribute__(cls, name)
+    def __instancecheck__(cls, x):
+        LOG.append("isinstance")
+        return False
+
+class Odd(Exception, metaclass=Meta):
+    pass
+
+class Cart:
+    @property
+    def total(self):
+        LOG.append("property")
+
+def fail(found):
+    local = Local()
+    local.inner = inner = Local()
+    found += [weakref.ref(local), weakref.ref(inner)]
+    raise Own(found, Strange())
+
+def odd(cart):
+    cart.strange = Strange()
+    cart.strange.x = 1
+    cart.count = 3
+    raise Odd(cart)
+
+def buy(cart):
+    try:
+        odd(cart)
+    except (Odd, Own):
+        pass
+"""
+"""Its module."""
