@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cideldill_mcp.questions.edited import edits
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.recorded import RecordedTest
 from cideldill_mcp.questions.row_reader import read_recorded
+from pytest_cideldill.redaction.redactor import Redactor
+from tests.server.repositories import Repository
 from tests.together.conftest import MakeProject
 from tests.together.question_rows import Recorded, record
 from tests.together.ran_cases import IMPORTED, KINDS, marked
@@ -345,3 +350,24 @@ def test_a_failing_test_is_compared_with_its_neighbours(
     ]
     assert [each.code.name for each in found.evidence] == ["Cart.total", "Cart.discount"]
     assert not only_here(test, neighbours[:0], SourceFiles(str(root))).lines
+
+
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_edits_are_found_among_the_lines_of_a_process(
+    make_project: MakeProject, tmp_path: Path
+) -> None:
+    root = make_project(cart=CART, test_cart=TESTS)
+    repository = Repository(root)
+    repository.commit()
+    edited = CART.replace("whole - 10", "whole - 11").replace("price = 0", "price = 1")
+    repository.write(edited.lstrip("\n"), "cart.py")
+    failing = "test_cart.py::test_total[prices2-130]"
+    rows = record(root, failing, ran=True, tree=True)
+    test = read_tests(rows, tmp_path)[failing]
+    found = asyncio.run(edits(str(root), test, SourceFiles(str(root)), Redactor(environ={})))
+    (place,) = found.evidence
+    assert place.code.dotted == "cart.Cart.discount"
+    assert [line.partition("  ")[2] for line in found.lines] == [
+        "(working tree)  - return whole - 10 | + return whole - 11"
+    ]
