@@ -87,15 +87,16 @@ SHARED = """
             return "some"
         return "none"
 
-    def make(n):
-        return choose(n)
+    @pytest.fixture(scope="module")
+    def earlier():
+        choose(1)
 
     @pytest.fixture(scope="module")
     def door():
-        yield make(1)
+        yield choose(1)
         choose(0)
 
-    def test_first(door): choose(1)
+    def test_first(earlier, door): choose(1)
     def test_second(door): choose(0)
     def test_without(): pass
     def test_third(door): pass
@@ -114,27 +115,14 @@ def test_each_test_has_its_own_lines_and_those_of_shared_fixtures(
         for nodeid, test in tests.items()
     }
     some, none = {5, 6}, {5, 7}
-    assert lines["test_first"] == {
-        "door": {14},
-        "make": {10},
-        "choose": some,
-        "test_first": {17},
-    }
-    assert lines["test_second"] == {
-        "door": {14},
-        "make": {10},
-        "choose": some | none,
-        "test_second": {18},
-    }
-    assert lines["test_without"] == {"test_without": {19}}
-    assert lines["test_third"] == {
-        "door": {14, 15},
-        "make": {10},
-        "choose": some | none,
-        "test_third": {20},
+    assert lines == {
+        "test_first": {"earlier": {11}, "door": {15}, "choose": some, "test_first": {18}},
+        "test_second": {"door": {15}, "choose": some | none, "test_second": {19}},
+        "test_without": {"test_without": {20}},
+        "test_third": {"door": {15, 16}, "choose": some | none, "test_third": {21}},
     }
     teardown = tests["test_shared.py::test_third"].phases[-1]
-    assert {code.name: ran for code, ran in teardown.ran} == {"door": {15}, "choose": {7}}
+    assert {code.name: ran for code, ran in teardown.ran} == {"door": {16}, "choose": {7}}
 
 
 @pytest.mark.full

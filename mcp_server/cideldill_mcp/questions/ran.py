@@ -45,10 +45,12 @@ def key_of(code: Code) -> Key:
 
 
 def functions(ran: Iterable[tuple[Code, set[int]]]) -> dict[Key, Function]:
-    """The functions among what ran, in order; bodies of modules and classes are none."""
+    """The functions among what ran, in order; bodies of modules and classes are not."""
     found: dict[Key, Function] = {}
     for code, lines in ran:
-        if code.kind not in BODIES:
+        last = code.name.rpartition(".")[2]
+        is_made = last[:1] == "<" and last != "<lambda>"  # `<generic parameters of work>`
+        if code.kind not in BODIES and not is_made:
             found.setdefault(key_of(code), Function(code, set())).lines |= lines
     return found
 
