@@ -173,6 +173,18 @@ def _untagged(line: str) -> str:
     return f"{head}#TAG{rest[rest.index('>') :]}" if mark and ">" in rest else line
 
 
+@pytest.mark.parametrize("deleted", ["        n = 5\n", "        n += 1\n"])
+def test_lines_that_were_deleted_in_a_branch_count_if_it_ran(
+    repository: Repository, deleted: str
+) -> None:
+    source = "def main(n):\n    if n > 5:\n        n = 5\n        n += 1\n    return n\n"
+    repository.commit(shop=source)
+    repository.write(source.replace(deleted, ""))
+    assert edited(repository, 1) == Edited()
+    (line,) = edited(repository, 6).lines
+    assert f"- {deleted.strip()}  (deleted below line " in line
+
+
 def test_the_last_commit_is_shown_if_the_working_tree_did_not_change_what_ran(
     repository: Repository,
 ) -> None:
@@ -277,6 +289,7 @@ def test_without_git_nothing_is_shown(
     assert edited(repository) == Edited()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="it is a shell script")
 def test_a_git_that_hangs_is_ended(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -38,7 +38,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(
+    scope="module", params=["alone", pytest.param("with_calls", marks=pytest.mark.full)]
+)
 def kinds(request: pytest.FixtureRequest, project: Path) -> Recorded:
     return record(project, ran=True, **WAYS[request.param])
 
@@ -71,6 +73,7 @@ def test_each_line_that_ran_is_there_and_no_other(
     assert found == expected
 
 
+@pytest.mark.full
 def test_outcomes_are_those_of_a_process_that_notes_nothing(kinds: Recorded, project: Path) -> None:
     plain = record(project)
     assert kinds.of("outcome", "test") == plain.of("outcome", "test")
