@@ -54,6 +54,9 @@ class Feed:
         """Record nothing until the next start."""
         raise NotImplementedError
 
+    def renew(self) -> None:
+        """All lines that ran are to be noted again."""
+
     def abandon(self) -> None:
         """Record nothing any more: in a forked child, and after a failure of ours."""
         self.stop()

@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
-from pytest_cideldill.calltraces.feed import Fail
+from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.ran import Place, RanLines
 from pytest_cideldill.calltraces.row_file import RowFile
 
@@ -64,6 +64,7 @@ class Starts:
         lines: Notes lines; None: they are not wanted.
         has_imported: Whether a module of the user's was executed in this phase.
         source: The source of events; set once it is there.
+        feed: What notes lines while it records calls; set once it is there.
     """
 
     def __init__(self, rows: RowFile, table: CodeTable, *, has_lines: bool = False) -> None:
@@ -72,6 +73,7 @@ class Starts:
         self.lines = RanLines(self._notes) if has_lines else None
         self.has_imported = False
         self.source: StartSource | None = None
+        self.feed: Feed | None = None
         self._rows = rows
         self._texts: dict[int, str] = {}
         self._has_lost = False
@@ -195,6 +197,8 @@ class Starts:
             self.lines.renew()
         if self.source is not None:
             self.source.renew()
+        if self.feed is not None:
+            self.feed.renew()
 
 
 def is_imported(frame: FrameType) -> bool:

@@ -46,6 +46,10 @@ class MonitoringFeed(Feed):
     def start(self) -> None:
         self._is_on = True
         self._tool.update()
+        self.renew()
+
+    def renew(self) -> None:
+        # Other tools get what they switched off, too: as in each phase of a test.
         _monitoring.restart_events()
 
     def stop(self) -> None:

@@ -424,6 +424,8 @@ class _Recording:
                 libraries = Libraries(lens.project)
                 self._feed = _feed()(recorder, self._table, libraries, self._fail, noted)
                 recorder.source = self._feed
+                if noted is not None:
+                    noted.feed = self._feed
         if self._feed is not None:
             at_fork(after_in_child=self._feed.abandon)
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
@@ -20,49 +18,23 @@ from cideldill_mcp.questions.git_changes import Commit, line_now, read_patch
 from cideldill_mcp.questions.listing import SourceFiles
 from pytest_cideldill.redaction.redactor import Redactor
 from tests.server.ran_code import FILE, Runs
+from tests.server.repositories import Repository
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 
 
-class Repository:
-    """A folder with a repository that knows no settings of the machine."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir(exist_ok=True)
-        self.git("init", "-q")
-
-    def git(self, *words: str) -> str:
-        mine = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        done = subprocess.run(
-            ["git", "-c", "user.name=Jo", "-c", "user.email=jo@example.org", *words],
-            cwd=self.folder,
-            env={**mine, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull},
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
-        return done.stdout
-
-    def write(self, text: str, file: str = FILE) -> None:
-        path = self.folder / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(dedent(text).lstrip("\n").encode())
-
-    def commit(self, subject: str = "Change it", **files: str) -> None:
-        for name, text in files.items():
-            self.write(text, FILE if name == "shop" else f"{name}.py")
-        self.git("add", "-A")
-        self.git("commit", "-q", "--allow-empty", "-m", subject)
-
-    def edited(self, value: object = 1, root: Path | None = None) -> Edited:
-        """The answer for a test that calls `main` of the file as it is now."""
-        folder = root or self.folder
-        redactor = Redactor(environ={"SERVICE_TOKEN": "zq81-plain-secret"}, key=b"k" * 32)
-        files = SourceFiles(str(folder), redactor.redact_source)
-        test = Runs(folder, None).test(value)
-        return asyncio.run(edits(str(folder), test, files, redactor))
+def edited(
+    repository: Repository,
+    value: object = 1,
+    root: Path | None = None,
+    test_files: Sequence[str] = (),
+) -> Edited:
+    """The answer for a test that calls `main` of the file as it is now."""
+    folder = root or repository.folder
+    redactor = Redactor(environ={"SERVICE_TOKEN": "zq81-plain-secret"}, key=b"k" * 32)
+    files = SourceFiles(str(folder), redactor.redact_source)
+    test = Runs(folder, None).test(value)
+    return asyncio.run(edits(str(folder), test, files, redactor, test_files))
 
 
 @pytest.fixture
@@ -185,7 +157,7 @@ def test_edits_of_what_ran_are_shown_and_no_others(repository: Repository, case:
     repository.commit(shop=BEFORE)
     assert case.old in BEFORE
     repository.write(BEFORE.replace(case.old, case.new, 1))
-    found = repository.edited()
+    found = edited(repository)
     assert [_untagged(line) for line in found.lines] == list(case.lines)
     assert len(found.evidence) == len(case.lines)
     for each in found.evidence:
@@ -193,12 +165,24 @@ def test_edits_of_what_ran_are_shown_and_no_others(repository: Repository, case:
         assert each.reason.endswith("(working tree)")
     # What is staged is still not committed.
     repository.git("add", "-A")
-    assert repository.edited() == found
+    assert edited(repository) == found
 
 
 def _untagged(line: str) -> str:
     head, mark, rest = line.partition("#")
     return f"{head}#TAG{rest[rest.index('>') :]}" if mark and ">" in rest else line
+
+
+@pytest.mark.parametrize("deleted", ["        n = 5\n", "        n += 1\n"])
+def test_lines_that_were_deleted_in_a_branch_count_if_it_ran(
+    repository: Repository, deleted: str
+) -> None:
+    source = "def main(n):\n    if n > 5:\n        n = 5\n        n += 1\n    return n\n"
+    repository.commit(shop=source)
+    repository.write(source.replace(deleted, ""))
+    assert edited(repository, 1) == Edited()
+    (line,) = edited(repository, 6).lines
+    assert f"- {deleted.strip()}  (deleted below line " in line
 
 
 def test_the_last_commit_is_shown_if_the_working_tree_did_not_change_what_ran(
@@ -207,18 +191,18 @@ def test_the_last_commit_is_shown_if_the_working_tree_did_not_change_what_ran(
     repository.commit(shop=BEFORE)
     repository.commit("Take zq81-plain-secret", shop=BEFORE.replace("n += 1", "n += 2"))
     name = repository.git("log", "-1", "--format=%h").strip()
-    lines = repository.edited().lines
+    lines = edited(repository).lines
     assert lines[0].startswith(f"last commit: {name} Take <redacted:")
     assert lines[0].endswith("  (just now)")
     assert lines[1:] == [f"edited: shop.py:4 total  ({name})  - n += 1 | + n += 2"]
     # Later changes above move the line, and those of the line itself are the news.
     moved = BEFORE.replace("n += 1", "n += 2").replace("def total", "RATE = 1\n\n    def total")
     repository.write(moved)
-    assert repository.edited().lines[1:] == [
+    assert edited(repository).lines[1:] == [
         f"edited: shop.py:6 total  ({name})  - n += 1 | + n += 2"
     ]
     repository.write(moved.replace("n += 2", "n += 3"))
-    assert repository.edited().lines == [
+    assert edited(repository).lines == [
         "edited: shop.py:6 total  (working tree)  - n += 2 | + n += 3"
     ]
     repository.commit(
@@ -226,40 +210,54 @@ def test_the_last_commit_is_shown_if_the_working_tree_did_not_change_what_ran(
         shop=moved.replace("return n\n\n    def main", "return 1\n\n    def main"),
     )
     repository.commit("Empty")
-    assert repository.edited() == Edited()
+    assert edited(repository) == Edited()
+
+
+def test_edits_of_tests_alone_come_behind_those_of_the_last_commit(
+    repository: Repository,
+) -> None:
+    repository.commit(shop=BEFORE)
+    repository.commit(shop=BEFORE.replace("n += 1", "n += 2"))
+    repository.write(BEFORE.replace("n += 1", "n += 2").replace("main(n)", "main(n, m=1)"))
+    assert len(edited(repository).lines) == 1
+    lines = edited(repository, test_files=[FILE]).lines
+    assert lines[0].startswith("last commit: ")
+    assert lines[1].endswith("  - n += 1 | + n += 2")
+    assert lines[2:] == [
+        "edited: shop.py:10 main  (working tree)  - def main(n): | + def main(n, m=1):"
+    ]
 
 
 def test_renamed_untracked_and_ignored_files(repository: Repository) -> None:
     repository.commit(old=BEFORE, other="A = 1\n")
     repository.git("mv", "old.py", FILE)
-    assert repository.edited() == Edited()
+    assert edited(repository) == Edited()
     repository.write(BEFORE.replace("n += 1", "n += 2"))
     expected = ["edited: shop.py:4 total  (working tree)  - n += 1 | + n += 2"]
-    assert repository.edited().lines == expected
+    assert edited(repository).lines == expected
     repository.commit("Rename it")
-    assert [line.partition("  (")[0] for line in repository.edited().lines[1:]] == [
+    assert [line.partition("  (")[0] for line in edited(repository).lines[1:]] == [
         "edited: shop.py:4 total"
     ]
     repository.git("rm", "-q", "--cached", FILE)
     repository.git("commit", "-qm", "Forget it")
-    assert repository.edited().lines == [
-        "edited: shop.py:1–5 total  (working tree)  is new",
-        "edited: shop.py:10–13 main  (working tree)  is new",
+    assert edited(repository).lines == [
+        "edited: shop.py  (working tree)  is new: main, total ran",
     ]
     repository.write(f"{FILE}\n", ".gitignore")
-    assert repository.edited() == Edited()
+    assert edited(repository) == Edited()
 
 
 def test_ends_of_lines_are_no_edits(repository: Repository) -> None:
     repository.commit(shop=BEFORE)
     path = repository.folder / FILE
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert repository.edited() == Edited()
+    assert edited(repository) == Edited()
     path.write_bytes(path.read_bytes().replace(b"n += 1\r", b"n += 2\r"))
     expected = ["edited: shop.py:4 total  (working tree)  - n += 1 | + n += 2"]
-    assert repository.edited().lines == expected
+    assert edited(repository).lines == expected
     path.write_bytes(path.read_bytes().rstrip(b"\r\n"))
-    assert repository.edited().lines == expected
+    assert edited(repository).lines == expected
 
 
 def test_a_project_in_a_folder_of_a_repository(tmp_path: Path) -> None:
@@ -267,19 +265,19 @@ def test_a_project_in_a_folder_of_a_repository(tmp_path: Path) -> None:
     repository.write(BEFORE, "pärts/shop.py")
     repository.commit()
     repository.write(BEFORE.replace("n += 1", "n += 2"), "pärts/shop.py")
-    found = repository.edited(root=repository.folder / "pärts")
+    found = edited(repository, root=repository.folder / "pärts")
     assert found.lines == ["edited: shop.py:4 total  (working tree)  - n += 1 | + n += 2"]
 
 
 def test_without_a_repository_or_commits_nothing_is_shown(tmp_path: Path) -> None:
     plain = Repository(tmp_path / "shop")
     plain.write(BEFORE)
-    assert plain.edited() == Edited()  # no commit yet
+    assert edited(plain) == Edited()  # no commit yet
     plain.commit()
-    assert plain.edited() == Edited()  # the first commit: all is new
+    assert edited(plain) == Edited()  # the first commit: all is new
     shutil.rmtree(plain.folder / ".git")
     (plain.folder / ".git").write_text("gitdir: nowhere\n")
-    assert plain.edited() == Edited()
+    assert edited(plain) == Edited()
 
 
 def test_without_git_nothing_is_shown(
@@ -288,9 +286,10 @@ def test_without_git_nothing_is_shown(
     repository.commit(shop=BEFORE)
     repository.write(BEFORE.replace("n += 1", "n += 2"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert repository.edited() == Edited()
+    assert edited(repository) == Edited()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="it is a shell script")
 def test_a_git_that_hangs_is_ended(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -301,7 +300,7 @@ def test_a_git_that_hangs_is_ended(
     monkeypatch.setattr(git_changes, "_TIMEOUT_S", 0.2)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     begun = time.monotonic()
-    assert repository.edited() == Edited()
+    assert edited(repository) == Edited()
     assert time.monotonic() - begun < 10
 
 
@@ -338,10 +337,10 @@ def test_settings_of_the_user_and_variables_of_hooks_change_nothing(
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
     index = (repository.folder / ".git" / "index").stat().st_mtime_ns
     expected = ["edited: shop.py:4 total  (working tree)  - n += 1 | + n += 2"]
-    assert repository.edited().lines == expected
+    assert edited(repository).lines == expected
     assert (repository.folder / ".git" / "index").stat().st_mtime_ns == index
     repository.commit()
-    assert repository.edited().lines[1].endswith("- n += 1 | + n += 2")
+    assert edited(repository).lines[1].endswith("- n += 1 | + n += 2")
 
 
 def test_a_submodule_is_no_obstacle(tmp_path: Path) -> None:
@@ -354,7 +353,7 @@ def test_a_submodule_is_no_obstacle(tmp_path: Path) -> None:
     outer.commit("Add it")
     (outer.folder / "sub" / "lib.py").write_text("A = 2\n")
     outer.write(BEFORE.replace("n += 1", "n += 2"))
-    assert outer.edited().lines == ["edited: shop.py:4 total  (working tree)  - n += 1 | + n += 2"]
+    assert edited(outer).lines == ["edited: shop.py:4 total  (working tree)  - n += 1 | + n += 2"]
 
 
 def test_much_is_cut(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,12 +361,12 @@ def test_much_is_cut(repository: Repository, monkeypatch: pytest.MonkeyPatch) ->
     source = f"def main(n):\n{lines}    return n\n"
     repository.commit(shop=source)
     repository.write(source.replace("n += ", "n -= "))
-    found = repository.edited()
+    found = edited(repository)
     assert len(found.lines) == 7
     assert found.lines[-1] == "… 14 more edits of what ran"
     assert len(found.evidence) == 20
     monkeypatch.setattr(git_changes, "_MOST", 600)
-    cut = repository.edited()
+    cut = edited(repository)
     assert cut.lines[:3] == found.lines[:3]
     assert 3 <= len(cut.evidence) < 20
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cideldill_mcp.questions.edited import edits
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.recorded import RecordedTest
 from cideldill_mcp.questions.row_reader import read_recorded
+from pytest_cideldill.redaction.redactor import Redactor
+from tests.server.repositories import Repository
 from tests.together.conftest import MakeProject
 from tests.together.question_rows import Recorded, record
 from tests.together.ran_cases import IMPORTED, KINDS, marked
@@ -33,7 +38,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(
+    scope="module", params=["alone", pytest.param("with_calls", marks=pytest.mark.full)]
+)
 def kinds(request: pytest.FixtureRequest, project: Path) -> Recorded:
     return record(project, ran=True, **WAYS[request.param])
 
@@ -66,6 +73,7 @@ def test_each_line_that_ran_is_there_and_no_other(
     assert found == expected
 
 
+@pytest.mark.full
 def test_outcomes_are_those_of_a_process_that_notes_nothing(kinds: Recorded, project: Path) -> None:
     plain = record(project)
     assert kinds.of("outcome", "test") == plain.of("outcome", "test")
@@ -82,15 +90,16 @@ SHARED = """
             return "some"
         return "none"
 
-    def make(n):
-        return choose(n)
+    @pytest.fixture(scope="module")
+    def earlier():
+        choose(1)
 
     @pytest.fixture(scope="module")
     def door():
-        yield make(1)
+        yield choose(1)
         choose(0)
 
-    def test_first(door): choose(1)
+    def test_first(earlier, door): choose(1)
     def test_second(door): choose(0)
     def test_without(): pass
     def test_third(door): pass
@@ -109,27 +118,14 @@ def test_each_test_has_its_own_lines_and_those_of_shared_fixtures(
         for nodeid, test in tests.items()
     }
     some, none = {5, 6}, {5, 7}
-    assert lines["test_first"] == {
-        "door": {14},
-        "make": {10},
-        "choose": some,
-        "test_first": {17},
-    }
-    assert lines["test_second"] == {
-        "door": {14},
-        "make": {10},
-        "choose": some | none,
-        "test_second": {18},
-    }
-    assert lines["test_without"] == {"test_without": {19}}
-    assert lines["test_third"] == {
-        "door": {14, 15},
-        "make": {10},
-        "choose": some | none,
-        "test_third": {20},
+    assert lines == {
+        "test_first": {"earlier": {11}, "door": {15}, "choose": some, "test_first": {18}},
+        "test_second": {"door": {15}, "choose": some | none, "test_second": {19}},
+        "test_without": {"test_without": {20}},
+        "test_third": {"door": {15, 16}, "choose": some | none, "test_third": {21}},
     }
     teardown = tests["test_shared.py::test_third"].phases[-1]
-    assert {code.name: ran for code, ran in teardown.ran} == {"door": {15}, "choose": {7}}
+    assert {code.name: ran for code, ran in teardown.ran} == {"door": {16}, "choose": {7}}
 
 
 @pytest.mark.full
@@ -345,3 +341,24 @@ def test_a_failing_test_is_compared_with_its_neighbours(
     ]
     assert [each.code.name for each in found.evidence] == ["Cart.total", "Cart.discount"]
     assert not only_here(test, neighbours[:0], SourceFiles(str(root))).lines
+
+
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_edits_are_found_among_the_lines_of_a_process(
+    make_project: MakeProject, tmp_path: Path
+) -> None:
+    root = make_project(cart=CART, test_cart=TESTS)
+    repository = Repository(root)
+    repository.commit()
+    edited = CART.replace("whole - 10", "whole - 11").replace("price = 0", "price = 1")
+    repository.write(edited.lstrip("\n"), "cart.py")
+    failing = "test_cart.py::test_total[prices2-130]"
+    rows = record(root, failing, ran=True, tree=True)
+    test = read_tests(rows, tmp_path)[failing]
+    found = asyncio.run(edits(str(root), test, SourceFiles(str(root)), Redactor(environ={})))
+    (place,) = found.evidence
+    assert place.code.dotted == "cart.Cart.discount"
+    assert [line.partition("  ")[2] for line in found.lines] == [
+        "(working tree)  - return whole - 10 | + return whole - 11"
+    ]

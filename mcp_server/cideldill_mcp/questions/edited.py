@@ -1,8 +1,9 @@
-"""Lines that a test ran and that the working tree, or else the last commit, changed."""
+"""Lines that a test ran and that the working tree or the last commit changed."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -20,12 +21,12 @@ from cideldill_mcp.questions.listing import Listing, SourceFiles
 from cideldill_mcp.questions.ran import (
     Function,
     Remark,
+    Statements,
     functions,
-    has_run,
     is_of_tests,
     nearness,
 )
-from cideldill_mcp.questions.recorded import RecordedTest
+from cideldill_mcp.questions.recorded import Code, RecordedTest
 from cideldill_mcp.questions.unified_diff import Hunk
 from pytest_cideldill.redaction.redactor import Redactor
 
@@ -33,6 +34,12 @@ _MOST_LINES: Final = 6
 """Edits that are shown."""
 
 _MOST_EVIDENCE: Final = 100
+
+_MOST_HUNKS: Final = 2_000
+"""Hunks of one file that are looked at."""
+
+_MOST_NAMED: Final = 4
+"""Functions of a new file that are named."""
 
 _MOST_ALIKE: Final = 40
 """Old lines that are compared to find the one that a new line was."""
@@ -60,13 +67,23 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """An edit inside of a function that ran; `text` is what changed."""
+    """An edit of a function that ran, or of a whole file.
 
-    function: Function
+    Attributes:
+        code: The function.
+        first: First line.
+        last: Last line.
+        text: What changed.
+        reason: The same in a few words.
+        is_file: Whether the whole file is new.
+    """
+
+    code: Code
     first: int
     last: int
     text: str
-    reason: str
+    reason: str = "edited"
+    is_file: bool = False
 
 
 async def edits(
@@ -78,8 +95,8 @@ async def edits(
 ) -> Edited:
     """What was edited of the lines that a test ran; nothing without git, or without an answer.
 
-    Those of the working tree, or if there are none, those of the last commit. Takes some seconds
-    at most.
+    Those of the working tree. If none is of code under test, those of the last commit come first.
+    Takes some seconds at most.
 
     Args:
         root: The rootdir of the tests; paths of code are relative to it.
@@ -90,26 +107,29 @@ async def edits(
     """
     of_files: dict[str, list[Function]] = {}
     for function in functions(test.ran).values():
-        of_files.setdefault(function.code.file, []).append(function)
+        if not os.path.isabs(function.code.file):
+            of_files.setdefault(function.code.file, []).append(function)
     changed = await working_tree(root, of_files) if of_files else None
     if changed is None:
         return Edited()
     finder = _Finder(test, of_files, files, redactor, frozenset(test_files))
-    if found := await asyncio.to_thread(finder.edits, changed, {}):
-        return finder.text(found, None)
+    now = await asyncio.to_thread(finder.edits, changed, {})
+    if any(not finder.is_of_tests(each.code) for each in now):
+        return finder.told(now, None)
     before = {
         changed[name].before if name in changed else name: name
         for name in of_files
         if name not in changed or not changed[name].is_new
     }
-    committed = await last_commit(root, before)
+    committed = await last_commit(root, before) if before else None
     if committed is None:
-        return Edited()
+        return finder.told(now, None)
     commit, by_name = committed
     named = {before[name]: each for name, each in by_name.items()}
     later = {name: each.hunks for name, each in changed.items()}
-    found = await asyncio.to_thread(finder.edits, named, later)
-    return finder.text(found, commit) if found else Edited()
+    then = await asyncio.to_thread(finder.edits, named, later)
+    first, second = finder.told(then, commit), finder.told(now, None)
+    return Edited(first.lines + second.lines, first.evidence + second.evidence)
 
 
 class _Finder:
@@ -133,6 +153,11 @@ class _Finder:
     ) -> None:
         self._test, self._of_files, self._files = test, of_files, files
         self._redactor, self._test_files = redactor, test_files
+        self._near = nearness(test)
+
+    def is_of_tests(self, code: Code) -> bool:
+        """Whether a function is no code under test."""
+        return is_of_tests(code, self._test.nodeid, self._test_files)
 
     def edits(
         self, changed: Mapping[str, FileChange], later: Mapping[str, list[Hunk]]
@@ -145,39 +170,60 @@ class _Finder:
         """
         found: list[_Edit] = []
         for name, change in changed.items():
-            ran = self._of_files.get(name, [])
-            if change.is_new:
-                found += [_whole(each, "is new", "in a new file") for each in _outer(ran)]
+            functions_there = self._of_files.get(name, [])
+            if change.is_new and functions_there:
+                found.append(self._new_file(functions_there))
                 continue
-            for hunk in change.hunks:
-                found += _InHunk(hunk, later.get(name, []), ran, self._files, self._redactor).all()
-        near = nearness(self._test)
+            ran = [_Ran(each, self._files.listing(each.code)) for each in functions_there]
+            for hunk in change.hunks[:_MOST_HUNKS]:
+                found += _InHunk(hunk, later.get(name, []), ran, self._redactor).all()
 
-        def order(each: _Edit) -> tuple[bool, tuple[int, int], str, int]:
-            code = each.function.code
-            of_tests = is_of_tests(code, self._test.nodeid, self._test_files)
-            return of_tests, near(code), code.file, each.first
+        def order(each: _Edit) -> tuple[bool, bool, tuple[int, int], str, int]:
+            near = self._near(each.code)
+            return self.is_of_tests(each.code), each.is_file, near, each.code.file, each.first
 
         return sorted(found, key=order)
 
-    def text(self, found: list[_Edit], commit: Commit | None) -> Edited:
-        """The lines for edits."""
+    def _new_file(self, ran: list[Function]) -> _Edit:
+        codes = sorted((each.code for each in ran), key=self._near)
+        named = [code.name for code in codes if not code.name.endswith("<lambda>")] or ["<lambda>"]
+        more = len(named) - _MOST_NAMED
+        text = f"is new: {', '.join(named[:_MOST_NAMED])}{f' and {more} more' * (more > 0)} ran"
+        first = codes[0]
+        return _Edit(first, first.first, first.last, text, "in a new file", is_file=True)
+
+    def told(self, found: list[_Edit], commit: Commit | None) -> Edited:
+        """The lines for edits, and the edits as data."""
+        if not found:
+            return Edited()
         where, lines = "working tree", []
         if commit is not None:
             subject = short(self._redactor.redact_text(commit.subject), _SUBJECT)
             where = commit.name
             lines.append(f"last commit: {commit.name} {subject}  ({commit.age})")
         for each in found[:_MOST_LINES]:
-            code = each.function.code
-            lines.append(f"edited: {_place(each)} {code.name}  ({where})  {each.text}")
+            what = each.code.file if each.is_file else f"{_place(each)} {each.code.name}"
+            lines.append(f"edited: {what}  ({where})  {each.text}")
         if (more := len(found) - _MOST_LINES) > 0:
             lines.append(f"… {counted(more, 'more edit')} of what ran")
-        what = "working tree" if commit is None else f"commit {commit.name}"
+        by = "working tree" if commit is None else f"commit {commit.name}"
         evidence = [
-            Remark(each.function.code, each.first, each.last, f"{each.reason} ({what})")
+            Remark(each.code, each.first, each.last, f"{each.reason} ({by})")
             for each in found[:_MOST_EVIDENCE]
         ]
         return Edited(lines, evidence)
+
+
+class _Ran:
+    """A function that ran, with its source."""
+
+    def __init__(self, function: Function, listing: Listing) -> None:
+        self.code, self.lines, self.listing = function.code, function.lines, listing
+        self.statements = Statements(listing, function.lines)
+
+    def has(self, line: int) -> bool:
+        """Whether a line of it ran."""
+        return self.listing.first <= line <= self.listing.last and self.statements.has(line)
 
 
 class _InHunk:
@@ -187,89 +233,72 @@ class _InHunk:
         hunk: The hunk.
         later: Hunks that changed the file afterwards.
         ran: The functions of the file that ran.
-        files: The sources.
         redactor: Hides secrets.
     """
 
-    def __init__(
-        self,
-        hunk: Hunk,
-        later: list[Hunk],
-        ran: list[Function],
-        files: SourceFiles,
-        redactor: Redactor,
-    ) -> None:
-        self._hunk, self._later, self._files = hunk, later, files
-        self._ran = [(each, files.listing(each.code)) for each in ran]
-        self._redactor = redactor
+    def __init__(self, hunk: Hunk, later: list[Hunk], ran: list[_Ran], redactor: Redactor) -> None:
+        self._hunk, self._later, self._ran, self._redactor = hunk, later, ran, redactor
 
     def all(self) -> Iterator[_Edit]:
         """The edits, at most one for each function."""
         if not self._hunk.new:
             yield from self._removed()
             return
-        by_function: dict[int, tuple[Function, Listing, list[int]]] = {}
+        found: dict[int, tuple[_Ran, list[int]]] = {}
         for at, text in enumerate(self._hunk.new):
             line = line_now((self._hunk.new_start or 0) + at, self._later)
             if line is None or not _is_code(text):
                 continue
-            for function, listing in self._ran:
-                if self._is_as_it_was(listing, line, text) and self._is_inside(function, line):
-                    by_function.setdefault(id(function), (function, listing, []))[2].append(line)
-        for function, listing, lines in by_function.values():
-            yield self._changed(function, listing, lines)
+            ran = self._owner(line)
+            if ran is not None and _is_as_it_was(ran.listing.line(line), text):
+                found.setdefault(id(ran), (ran, []))[1].append(line)
+        for ran, lines in found.values():
+            yield self._changed(ran, lines)
 
-    def _changed(self, function: Function, listing: Listing, lines: list[int]) -> _Edit:
+    def _owner(self, line: int) -> _Ran | None:
+        """The innermost function in which a line ran; a lambda only if there is no other."""
+
+        def order(each: _Ran) -> tuple[bool, int]:
+            return each.code.name.endswith("<lambda>"), each.listing.last - each.listing.first
+
+        return min((each for each in self._ran if each.has(line)), key=order, default=None)
+
+    def _changed(self, ran: _Ran, lines: list[int]) -> _Edit:
         first, last = lines[0], lines[-1]
-        if not self._hunk.old and listing.first == first and set(lines) >= set(function.lines):
-            return _whole(function, "is new", "is new")
-        new = listing.line(first).strip()
+        if not self._hunk.old and ran.listing.first == first and ran.lines <= set(lines):
+            return _Edit(ran.code, first, ran.listing.last, "is new", "new")
+        new = ran.listing.line(first).strip()
         old = self._old_of(new)
         more = f"  (+{counted(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
         text = f"+ {short(new, _TEXT)}" if old is None else f"- {old} | + {short(new, _TEXT)}"
-        return _Edit(function, first, last, text + more, "edited")
+        return _Edit(ran.code, first, last, text + more)
 
     def _removed(self) -> Iterator[_Edit]:
         """Lines that are gone: the function that they were in ran there."""
-        old = self._hunk.old
-        if not any(map(_is_code, old)):
-            return
+        old = [each for each in self._hunk.old if _is_code(each)]
         above = line_now(self._hunk.new_start or 0, self._later)
-        if above is None:
+        if not old or above is None:
             return
-        depth = _depth(next(each for each in old if _is_code(each)))
-        for function, listing in self._ran:
-            if not listing.first <= above <= listing.last or listing.node is None:
+        depth = _depth(old[0])
+        for ran in self._ran:
+            first, last = ran.listing.first, ran.listing.last
+            if not first <= above <= last:
                 continue
-            if above == listing.last and depth <= _depth(listing.line(listing.first)):
+            if above == last and depth <= _depth(ran.listing.line(first)):
                 continue  # they were behind it
             beside = [
                 each
                 for each in (above, above + 1)
-                if each <= listing.last and _depth(listing.line(each)) == depth
+                if each <= last and _depth(ran.listing.line(each)) == depth
             ]
-            if any(self._is_inside(function, each) for each in beside or [above]):
+            if any(self._owner(each) is ran for each in beside or [above]):
                 text = f"- {self._old_of('')}  (deleted below line {above})"
                 more = f"  (+{counted(len(old) - 1, 'more line')})" if len(old) > 1 else ""
-                yield _Edit(function, above, above, text + more, "lines deleted")
+                yield _Edit(ran.code, above, above, text + more, "lines deleted")
                 return
 
-    def _is_inside(self, function: Function, line: int) -> bool:
-        """Whether a line ran, in this function and none inside of it."""
-        running = [
-            (each.code.name.endswith("<lambda>"), listing.last - listing.first, at)
-            for at, (each, listing) in enumerate(self._ran)
-            if listing.first <= line <= listing.last and has_run(listing, each.lines, line)
-        ]
-        return bool(running) and self._ran[min(running)[2]][0] is function
-
-    def _is_as_it_was(self, listing: Listing, line: int, text: str) -> bool:
-        """Whether the file still has the line; one with a secret reads otherwise."""
-        now = listing.line(line)
-        return now == text.rstrip("\r\n") or _HIDDEN in now
-
     def _old_of(self, new: str) -> str | None:
-        """The old line that a new one was: the most similar one."""
+        """The old line that a new one was: the most similar one; without a new one the first."""
         if not self._hunk.old:
             return None
         whole = self._redactor.redact_source("".join(self._hunk.old))
@@ -283,18 +312,9 @@ class _InHunk:
         return short(max(lines, key=alike) if new else lines[0], _TEXT)
 
 
-def _whole(function: Function, text: str, reason: str) -> _Edit:
-    code = function.code
-    return _Edit(function, code.first, code.last, text, reason)
-
-
-def _outer(ran: list[Function]) -> Iterator[Function]:
-    """Those that are not inside of another one."""
-    for each in ran:
-        code = each.code
-        around = (other.code for other in ran if other is not each)
-        if not any(other.first <= code.first and code.last <= other.last for other in around):
-            yield each
+def _is_as_it_was(now: str, text: str) -> bool:
+    """Whether a line of the file is what git read; one with a secret reads otherwise."""
+    return now == text.rstrip("\r\n") or _HIDDEN in now
 
 
 def _is_code(text: str) -> bool:
@@ -308,5 +328,5 @@ def _depth(text: str) -> int:
 
 
 def _place(edit: _Edit) -> str:
-    file, first, last = edit.function.code.file, edit.first, edit.last
+    file, first, last = edit.code.file, edit.first, edit.last
     return f"{file}:{first}" if first == last else f"{file}:{first}–{last}"

@@ -14,6 +14,9 @@ MOST: Final = 6
 MOST_COMPARED: Final = 30
 """Tests that are run to compare their lines with those of a failing one."""
 
+_MOST_LOOKED_AT: Final = 500
+"""Tests whose names are compared, which takes time."""
+
 Outcome = Callable[[str], str | None]
 """What became of a test before; None: it is not known."""
 
@@ -30,14 +33,17 @@ def candidates(nodeid: str, others: Sequence[str], before: Outcome, most: int = 
 
     parameters = _parameters(nodeid)
 
-    def rank(other: str) -> tuple[bool, int, bool, int, float]:
+    def rank(other: str) -> tuple[bool, int, bool, int]:
         outcome = before(other)
-        alike = SequenceMatcher(None, nodeid, other, False).ratio()
         same = sum(map(str.__eq__, parameters, _parameters(other)))
-        return outcome in FAILING, _distance(nodeid, other), outcome != "passed", -same, -alike
+        return outcome in FAILING, _distance(nodeid, other), outcome != "passed", -same
+
+    def likeness(other: str) -> float:
+        return SequenceMatcher(None, nodeid, other, False).ratio()
 
     near = [each for each in others if each != nodeid and before(each) != "skipped"]
-    return sorted(near, key=rank)[:most]
+    first = sorted(near, key=rank)[:_MOST_LOOKED_AT]
+    return sorted(first, key=lambda other: (*rank(other), -likeness(other)))[:most]
 
 
 def _parameters(nodeid: str) -> list[str]:

@@ -17,6 +17,7 @@ from cideldill_mcp.questions.ran import (
     Function,
     Key,
     Remark,
+    Statements,
     functions,
     is_of_tests,
     key_of,
@@ -166,18 +167,19 @@ class _Comparison:
     def _in_function(
         self, key: Key, here: Function, others: list[set[int]]
     ) -> Iterator[tuple[Remark, str]]:
+        ever = self._all[key].lines
+        if here.lines <= set().union(*others) and set.intersection(*others) <= ever:
+            return  # nearly all functions; to read their source takes time
         listing = self._files.listing(here.code)
-        if listing.node is None or isinstance(listing.node, ast.Lambda):
-            return
-        ran_here = _statements(listing, here.lines)
-        ran_there = [_statements(listing, lines) for lines in others]
+        ran_here = Statements(listing, here.lines).starts
+        ran_there = [Statements(listing, lines).starts for lines in others]
         only = list(_regions(listing, ran_here.difference(*ran_there)))
         note = "" if len(others) == len(self._there) else f"{len(others)} of them ran {_bare(key)}"
         for region in only:
             yield self._found("only here", here.code, listing, region, note)
         if self._is_of_tests(here.code):
             return
-        ran_ever = _statements(listing, self._all[key].lines)
+        ran_ever = Statements(listing, ever).starts
         missing = set.intersection(*ran_there) - ran_ever
         for region in _regions(listing, missing):
             if self._is_told(region, here.code, only, ran_ever):
@@ -223,11 +225,6 @@ def _up_to_failure(test: RecordedTest) -> Iterator[Phase]:
         yield phase
         if phase is test.failure:
             return
-
-
-def _statements(listing: Listing, lines: Collection[int]) -> set[int]:
-    """First lines of the statements that ran."""
-    return {listing.starts[line] for line in lines if line in listing.starts}
 
 
 def _regions(listing: Listing, wanted: Collection[int]) -> Iterator[_Region]:

@@ -6,7 +6,7 @@ import ast
 import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cideldill_mcp.questions.listing import Listing
 from cideldill_mcp.questions.recorded import BODIES, Call, Code, RecordedTest
@@ -14,7 +14,7 @@ from cideldill_mcp.questions.recorded import BODIES, Call, Code, RecordedTest
 Key = tuple[str, str, int]
 """Equal for code objects of one function: file, name, first line."""
 
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Remark(NamedTuple):
@@ -45,10 +45,12 @@ def key_of(code: Code) -> Key:
 
 
 def functions(ran: Iterable[tuple[Code, set[int]]]) -> dict[Key, Function]:
-    """The functions among what ran, in order; bodies of modules and classes are none."""
+    """The functions among what ran, in order; bodies of modules and classes are not."""
     found: dict[Key, Function] = {}
     for code, lines in ran:
-        if code.kind not in BODIES:
+        last = code.name.rpartition(".")[2]
+        is_made = last[:1] == "<" and last != "<lambda>"  # `<generic parameters of work>`
+        if code.kind not in BODIES and not is_made:
             found.setdefault(key_of(code), Function(code, set())).lines |= lines
     return found
 
@@ -60,25 +62,38 @@ def is_of_tests(code: Code, nodeid: str, test_files: Collection[str] = ()) -> bo
     return is_named or os.path.basename(file) == "conftest.py"
 
 
-def has_run(listing: Listing, lines: Collection[int], line: int) -> bool:
-    """Whether a line of a function ran: as a part of a statement that began.
+class Statements:
+    """The statements of a function that ran.
 
     Args:
         listing: Of the function.
         lines: Those that ran in it.
-        line: Any line of it. Those of its header ran if it did.
+
+    Attributes:
+        listing: That.
+        starts: First lines of the statements; empty if its definition was not found.
     """
-    if line in lines:
-        return True
-    if listing.node is None or isinstance(listing.node, ast.Lambda):
-        return False
-    start = listing.start(line)
-    if start == listing.first:
-        return bool(lines)
-    node = listing.nodes.get(start)
-    if isinstance(node, _DEFINITIONS) and line >= node.body[0].lineno > node.lineno:
-        return False  # it is inside, and has lines of its own
-    return start in listing.starts.values() and start in {listing.start(each) for each in lines}
+
+    def __init__(self, listing: Listing, lines: Collection[int]) -> None:
+        self.listing = listing
+        self._lines = lines
+        known = listing.starts
+        self.starts = {known[line] for line in lines if line in known}
+
+    def has(self, line: int) -> bool:
+        """Whether a line ran: as a part of a statement that began, or of the function's header."""
+        if line in self._lines:
+            return True
+        listing = self.listing
+        start = listing.starts.get(line)
+        if start is None:
+            return False
+        if start == listing.first:
+            return bool(self._lines)
+        node = listing.nodes.get(start)
+        if isinstance(node, _DEFINITIONS) and line >= node.body[0].lineno > node.lineno:
+            return False  # it is inside, and has lines of its own
+        return start in self.starts
 
 
 def nearness(test: RecordedTest) -> Callable[[Code], tuple[int, int]]:
