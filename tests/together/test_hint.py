@@ -52,7 +52,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def timeless(output: str) -> str:
-    return re.sub(r"in \d+\.\d+s", "in TIME", output)
+    return re.sub(r"=+ (.*) in \d+\.\d+s =+", r"\1 in TIME", output)
 
 
 def test_an_agents_run_that_fails_ends_with_the_command_for_its_first_failure(
