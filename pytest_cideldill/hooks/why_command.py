@@ -6,6 +6,7 @@ In pytest's process, when the session is over. Whatever goes wrong is a sentence
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -114,7 +115,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
                 process.communicate(timeout=seconds)
                 return
             except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGINT)
+                if os.name == "posix":
+                    process.send_signal(signal.SIGINT)
     finally:
         process.kill()
         process.wait()

@@ -21,6 +21,8 @@ from pytest_cideldill.records.answers import read_answers
 from tests.together.driver import DEADLINE_S
 from tests.together.fakewhy import asked_in, fake_command, nodeids_in
 from tests.together.frontend import clean_environment
+from tests.together.real_package import MORE_ITERTOOLS, Record, environment, recording, unpacked
+from tests.together.test_real_package import ONE_TOO_FEW, SLOW
 from tests.together.transcript import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,7 +99,8 @@ def project(tmp_path: Path) -> Project:
 
 def timeless(text: str) -> str:
     text = re.sub(r"\d+\.\d+s( \(\d:\d\d:\d\d\))?", "TIME", text)
-    text = re.sub(r"0x[0-9a-f]+|\d+(?= durations)", "N", text)
+    text = re.sub(r"0x[0-9a-f]+", "0x", text)
+    text = re.sub(r"^=+ (.* in TIME) =+$", r"\1", text, flags=re.MULTILINE)
     return re.sub(r'(time|timestamp)="[^"]*"', r"\1", text)
 
 
@@ -146,13 +149,9 @@ def test_the_default_is_three_and_a_path_behind_the_flag_is_no_number(project: P
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("-n2", "--dist=loadfile"),
-        ("--tb=native",),
-        ("--tb=no", "-q"),
-        ("--tb=line", "-v", "-rA"),
-        ("-s", "--durations=2"),
-        ("-x",),
-        ("--cov=.", "-p", "no:xdist"),
+        ("-n2", "--dist=loadfile", "--tb=native"),
+        ("--tb=line", "-v", "-rA", "-s"),
+        ("--cov=.", "-p", "no:xdist", "-x", "-q"),
     ],
     ids=" ".join,
 )
@@ -167,12 +166,9 @@ def test_other_options_show_what_they_show(project: Project, arguments: tuple[st
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("arguments", [("-n2",), ("--tb=short",)], ids=" ".join)
-def test_causes_are_told_apart_whatever_the_traceback_shows(
-    project: Project, arguments: tuple[str, ...]
-) -> None:
-    """Workers of xdist report in any order."""
-    project.run("--cideldill-why=9", *arguments)
+def test_causes_are_told_apart_in_what_workers_send(project: Project) -> None:
+    """They report in any order."""
+    project.run("--cideldill-why=9", "-n2", "--tb=short")
     asked, wanted = (
         sorted(re.sub(r"\[.*|_too|_again", "", each) for each in names)
         for names in (project.asked, ONE_EACH)
@@ -181,39 +177,21 @@ def test_causes_are_told_apart_whatever_the_traceback_shows(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--cideldill-why", "-k", "4"),
-        ("--cideldill-why=0",),
-        ("--cideldill-why", "--collect-only"),
-        ("--cideldill-why", "--help"),
-        (),
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("arguments", [("-k", "4"), ("--collect-only",), ("--help",)], ids=" ".join)
 def test_nothing_is_asked_without_a_reason(project: Project, arguments: tuple[str, ...]) -> None:
-    if not arguments:
-        project.write("pytest.ini", "[pytest]\ncideldill_why = 0\n")
-    done = project.run(*arguments)
-    assert project.asked == []
+    done = project.run("--cideldill-why", *arguments)
+    assert (done.returncode, project.asked) == (0, [])
     assert f" {TITLE} " not in done.stdout
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("pytest.ini", "[pytest]\ncideldill_why = 1\naddopts = -p no:cacheprovider\n"),
-        ("cideldill.toml", "why = 1\n"),
-    ],
-)
-def test_the_project_may_ask_in_every_run(project: Project, file: str, text: str) -> None:
+def test_the_project_may_ask_in_every_run(project: Project) -> None:
     """An option on the command line counts more."""
-    project.write(file, text)
-    project.run()
+    project.write("cideldill.toml", "why = 2\n")
+    project.run("-x")
     assert len(project.asked) == 1
-    project.run("--cideldill-why=2")
+    project.write("pytest.ini", "[pytest]\ncideldill_why = 2\naddopts = -p no:cacheprovider\n")
+    project.run()
     assert len(project.asked) == 3
     project.run("--cideldill-why=0")
     assert len(project.asked) == 3
@@ -221,10 +199,9 @@ def test_the_project_may_ask_in_every_run(project: Project, file: str, text: str
 
 @pytest.mark.full
 def test_a_malformed_number_is_a_usage_error(project: Project) -> None:
-    for arguments in (("--cideldill-why=x",), ("-o", "cideldill_why=many")):
-        done = project.run(*arguments)
-        assert done.returncode == 4
-        assert "is not a whole number from 0 to 50" in done.stderr
+    done = project.run("-o", "cideldill_why=many")
+    assert done.returncode == 4
+    assert "'many' is not a whole number from 0 to 50" in done.stderr
 
 
 @pytest.mark.full
@@ -250,21 +227,22 @@ def test_the_command_gets_what_the_session_was_started_with(project: Project) ->
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("refused", "test_it.py::test_refused passes when it runs alone"),
-        ("broken", "the command ended with 1: ImportError: no front end"),
-        ("garbage", "the command ended with 0: it printed nothing"),
-    ],
-)
-def test_what_has_no_answer_is_one_line(project: Project, name: str, sentence: str) -> None:
+def test_what_has_no_answer_is_one_line(project: Project) -> None:
     """The next question is asked all the same."""
-    project.write("test_it.py", f"def test_{name}(): assert 0\ndef test_bad(): assert 0\n")
-    done = project.run("--cideldill-why")
+    sentences = {
+        "refused": "test_it.py::test_refused passes when it runs alone",
+        "broken": "the command ended with 1: ImportError: no front end",
+        "garbage": "the command ended with 0: it printed nothing",
+    }
+    names = [*sentences, "bad"]
+    project.write("test_it.py", "".join(f"def test_{each}(): assert 0\n" for each in names))
+    done = project.run("--cideldill-why=4")
     assert done.returncode == 1
-    refused, answer = ours(done).split("\n\n")
-    assert refused == f"cideldill: no answer for test_it.py::test_{name}: {sentence}"
+    *refused, answer = ours(done).split("\n\n")
+    assert refused == [
+        f"cideldill: no answer for test_it.py::test_{name}: {sentence}"
+        for name, sentence in sentences.items()
+    ]
     assert answer == "why test_it.py::test_bad ✗\n  because <b>of</b> it\n"
 
 
@@ -300,21 +278,15 @@ def test_without_pytests_terminal_the_answers_are_printed(project: Project) -> N
 
 @pytest.mark.full
 def test_runs_that_tests_start_ask_only_if_their_command_line_says_so(project: Project) -> None:
-    inner = "inner/test_inner.py"
-    project.write(inner, "def test_bad(): assert 0\n")
+    project.write("inner/test_inner.py", "def test_bad(): assert 0\n")
     project.write("pytest.ini", "[pytest]\ncideldill_why = 3\naddopts = -p no:cacheprovider\n")
     project.write(
         "test_it.py",
-        "import subprocess, sys\n"
-        "def test_run(): assert subprocess.call([sys.executable, '-m', 'pytest', 'inner']) == 1\n",
-    )
-    assert project.run("test_it.py").returncode == 0
-    assert project.asked == []
-    project.write(
-        "test_it.py",
-        (project.folder / "test_it.py")
-        .read_text()
-        .replace("'inner'", "'--cideldill-why', 'inner'"),
+        "import os, subprocess, sys\n"
+        "def ran(*arguments):\n"
+        "    return subprocess.call([sys.executable, '-m', 'pytest', 'inner', *arguments])\n"
+        "def test_silent(): assert ran() == 1 and not os.path.exists(os.environ['ASKED'])\n"
+        "def test_asking(): assert ran('--cideldill-why') == 1\n",
     )
     assert project.run("test_it.py").returncode == 0
     assert project.asked == ["test_bad"]
@@ -506,3 +478,48 @@ def test_the_lines_of_the_page_print_what_is_shown(project: Project) -> None:
     assert "why?" not in done.stdout
     (hint,) = (each for each in blocks(page, "text") if each.startswith("cideldill: why?"))
     assert project.run(CLAUDECODE="1").stdout.count(hint) == 1
+
+
+# --- a released package -------------------------------------------------------------------------
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("files", "fewest"),
+    [("tests/test_recipes.py", 3), pytest.param("tests", 10, marks=pytest.mark.soak)],
+)
+def test_a_real_suite_runs_as_without_the_option(tmp_path: Path, files: str, fewest: int) -> None:
+    """Every line above ours, every report, JUnit XML and the exit code; the plugin switched off in
+    the one run, and asking in the other.
+    """
+    root = unpacked(MORE_ITERTOOLS, tmp_path)
+    ONE_TOO_FEW.apply(root)
+    runs = {
+        "plain": ("-p", "no:cideldill"),
+        "asked": ("--cideldill-why=2",),
+    }
+    fakes, outputs = fake_command(tmp_path), dict[str, str]()
+    for name, given in runs.items():
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--no-header"),
+                *recording(tmp_path / f"{name}.json"),
+                *(f"--junitxml={tmp_path / 'out.xml'}", SLOW, files, *given),
+            ],
+            cwd=root,
+            env=environment(tmp_path / "fakes") | {"ASKED": fakes["ASKED"]},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (1, "")
+        outputs[name] = done.stdout
+        (tmp_path / "out.xml").rename(tmp_path / f"{name}.xml")
+    assert timeless(before_ours(outputs["asked"])) == timeless(outputs["plain"])
+    xml, wanted = ((tmp_path / f"{name}.xml").read_text("utf-8") for name in ("asked", "plain"))
+    assert timeless(xml) == timeless(wanted)
+    seen, plain = (Record.read(tmp_path / f"{name}.json") for name in ("asked", "plain"))
+    assert seen == plain
+    assert len(plain.failed()) >= fewest
+    assert len(nodeids_in(tmp_path)) == 2
