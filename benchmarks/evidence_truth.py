@@ -62,7 +62,7 @@ class Truth:
         else:
             module = re.escape(Path(self.file).parent.name if self._is_package else self._stem)
             pattern = rf"(?<!\w){module}\.{name}(?!\w)|(?<![\w.]){name}\("
-        lines = rf"(?<!\w){re.escape(Path(self.file).name)}:(\d+)"
+        lines = rf"(?<![\w/]){re.escape(self.file)}:(\d+)"
         return bool(re.search(pattern, text)) or self._has_line(lines, text)
 
     def is_shown_in(self, text: str) -> bool:
