@@ -13,6 +13,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -506,12 +507,30 @@ def _experiment(request: TraceRequest, rows: RowFile, host: Host) -> Experiment 
         return None
     from pytest_cideldill.hooks.experiment import Experiment
 
+    if sys.version_info < (3, 12) and (request.tree or request.function is not None):
+        request = _without_lines(request)
     return Experiment(request, rows, host)
 
 
 def _has_calls(request: TraceRequest) -> bool:
     """Whether calls are recorded, or a value is watched."""
     return request.tree or request.function is not None or request.watch is not None
+
+
+def _without_lines(request: TraceRequest) -> TraceRequest:
+    """The request without changes for which lines are traced: `sys.settrace` has room for one.
+
+    So it is not known whether the lines of a patch are reached.
+
+    Raises:
+        ValueError: There are other changes than patches.
+    """
+    if any(each["kind"] != "patch" for each in request.changes):
+        raise ValueError(
+            "on Python 3.11 nothing is changed by force while calls are recorded: give a patch, "
+            "or use Python 3.12 or later"
+        )
+    return replace(request, changes=[each | {"value": []} for each in request.changes])
 
 
 def _feed() -> type[Feed]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,9 +36,17 @@ def _marks(case: ChangedCase) -> list[pytest.MarkDecorator]:
     "case", [pytest.param(case, id=case.name, marks=_marks(case)) for case in CHANGED]
 )
 def test_the_answer_names_where_before_and_after_part(asking: Bench, case: ChangedCase) -> None:
-    reply = asking.agent.call("test_diff", nodeid=case.nodeid, against=case.experiment)
+    asked = {"nodeid": case.nodeid, "against": case.experiment}
+    if sys.version_info < (3, 12) and case.name == "forced":
+        refusal = asking.agent.refused("test_diff", **asked)
+        assert "on Python 3.11 nothing is changed by force" in refusal["message"]
+        return
+    reply = asking.agent.call("test_diff", **asked)
     text = reply["text"]
-    assert not [words for words in case.has if words not in text], text
+    missing = [words for words in case.has if words not in text]
+    if sys.version_info < (3, 12):  # lines are traced already: whether they ran is not known
+        missing = [words for words in missing if "changed lines were" not in words]
+    assert not missing, text
     assert f"right: {case.nodeid}  {case.outcome}" in text
     assert reply["equal"] == case.equal, text
     if case.divergence is None:

@@ -195,7 +195,7 @@ CASES: tuple[RecordCase, ...] = (
             "rows[1]: {'n': 7, ",
             "no calls and no hits were recorded there",
         ),
-        {"function": "test_it.test_expected", "line": 37},
+        {"function": "test_it.test_expected", "line": 32},
         record="plain",
     ),
     RecordCase(
@@ -286,6 +286,7 @@ def test_what_is_not_there_is_refused(asking: Bench) -> None:
         ("test_it.py::test_fe", record, "test_not_found", "did you mean test_it.py::test_fee"),
         ("test_it.py::test_fee", str(asking.root), "file_not_found", "holds no recorded run"),
         ("test_it.py::test_fee", str(asking.root / "no"), "invalid_parameter", "a record"),
+        ("test_it.py::test_fee", str(asking.root / "shop.py"), "file_not_found", "no file of a"),
         ("test_it.py::test_fee", "r99", "no_run", "no test run yet"),
     ):
         refusal = asking.agent.refused("test_diff", nodeid=nodeid, against=against)

@@ -216,7 +216,7 @@ class Comparing:
         if right.seen is again:
             how = "its second run"
         elif right.prepared is self._changed is not self._plain:
-            how = f"with {right.prepared.experiment.name}"
+            how = f"with {self._named(right.prepared)}"
             self._notes += await asyncio.to_thread(self._notes_of_change, right)
         compared = await self.compared(right, again, how)
         return replace(compared, is_changed=right.prepared is not self._plain)
@@ -227,6 +227,10 @@ class Comparing:
         from cideldill_mcp.questions.experiment_places import Places
 
         return Places(self._asker).prepared(experiment)
+
+    def _named(self, prepared: Prepared) -> str:
+        """The name of an experiment, which may be a line of a patch."""
+        return self._asker.questions.redactor().redact_text(prepared.experiment.name)
 
     def _notes_of_change(self, right: Running) -> list[str]:
         """What has to be known of the run with the change."""
@@ -300,7 +304,7 @@ class Comparing:
         except Refusal as refusal:
             if prepared is self._plain:
                 raise
-            message = f"with {prepared.experiment.name}: {refusal.message}"
+            message = f"with {self._named(prepared)}: {refusal.message}"
             raise Refusal(refusal.code, message, **refusal.extra) from refusal
         if not prepared.experiment.order:
             return seen

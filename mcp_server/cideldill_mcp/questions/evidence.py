@@ -20,7 +20,7 @@ _FURTHER: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Finding:
     """Something that speaks for a function.
 
     Attributes:
@@ -43,7 +43,7 @@ class Culprit:
     """A function, and what speaks for it; the strongest first."""
 
     code: Code
-    evidence: list[Evidence] = field(default_factory=list)
+    evidence: list[Finding] = field(default_factory=list)
 
     @property
     def score(self) -> float:
@@ -76,7 +76,7 @@ class Culprit:
         }
 
 
-def culprits(found: Iterable[Evidence], is_of_tests: Callable[[Code], bool]) -> list[Culprit]:
+def culprits(found: Iterable[Finding], is_of_tests: Callable[[Code], bool]) -> list[Culprit]:
     """The functions, those for which most speaks first; of test files only if there are no others.
 
     Args:

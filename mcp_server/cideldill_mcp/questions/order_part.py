@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from cideldill_mcp.questions.ask_order import Order
 from cideldill_mcp.questions.asker import Seen
 from cideldill_mcp.questions.diff import Compared
-from cideldill_mcp.questions.evidence import Evidence, of_tests
+from cideldill_mcp.questions.evidence import Finding, of_tests
 from cideldill_mcp.questions.fitting import counted
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.recorded import BODIES, Code, Recorded, RecordedTest
@@ -70,7 +70,7 @@ def _readers(compared: Compared | None) -> list[Code]:
 
 def _left_behind(
     order: Order, recorded: Recorded, readers: list[Code], files: SourceFiles
-) -> Iterator[Evidence]:
+) -> Iterator[Finding]:
     """Functions that the tests before it ran, and that write what the differing ones read."""
     reads: set[str] = set()
     for code in readers:
@@ -91,5 +91,5 @@ def _left_behind(
             if name in reads:
                 reader = ", ".join(each.name for each in readers[:1])
                 reason = f"ran before and changes {name}, which {reader} reads"
-                yield Evidence(code, "order", 3.5, reason, line)
+                yield Finding(code, "order", 3.5, reason, line)
                 break

@@ -84,7 +84,10 @@ def in_record(path: str, nodeid: str) -> Past:
                 return found
             names += read.names
     except (NoRecord, OSError) as error:
-        raise Refusal(ErrorCode.FILE_NOT_FOUND, f"against: {error}", file=path) from error
+        why = f"against: {error}"
+        if os.path.isfile(path):
+            why = f"{path} is no file of a record, and no node id of a test (FILE::TEST)"
+        raise Refusal(ErrorCode.FILE_NOT_FOUND, why, file=path) from error
     raise not_there(path, nodeid, names)
 
 

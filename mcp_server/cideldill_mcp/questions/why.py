@@ -13,7 +13,7 @@ from typing import Final
 from cideldill_mcp.questions.call_text import proposal
 from cideldill_mcp.questions.diff import Compared, what_differs
 from cideldill_mcp.questions.edited import Edited
-from cideldill_mcp.questions.evidence import INSIDE, Culprit, Evidence, culprits, of_tests
+from cideldill_mcp.questions.evidence import INSIDE, Culprit, Finding, culprits, of_tests
 from cideldill_mcp.questions.failure_text import failure_lines
 from cideldill_mcp.questions.fitting import Answer, clipped, counted, short
 from cideldill_mcp.questions.listing import SourceFiles
@@ -61,7 +61,7 @@ class Part:
 
     name: str
     lines: list[str]
-    evidence: list[Evidence] = field(default_factory=list)
+    evidence: list[Finding] = field(default_factory=list)
     most: int = 600
 
     def text(self, most: int) -> str:
@@ -104,7 +104,7 @@ def path_part(recorded: Recorded, test: RecordedTest) -> Part | None:
         how = f"left at {earlier.path}" if earlier.path else "returned"
         heads.append(f"  before, it was {how} by {_named(earlier.call)}")
         reason = f"made {short(origin.text, 40)} before"
-        evidence.append(Evidence(earlier.call.code, "earlier", 3.0, reason))
+        evidence.append(Finding(earlier.call.code, "earlier", 3.0, reason))
     return Part("path", [*heads, *lines], evidence, most=_PATH + 300)
 
 
@@ -122,7 +122,7 @@ def _named(call: Call) -> str:
     return f"{call.code.name}{number}  {call.code.place}"
 
 
-def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Evidence]:
+def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Finding]:
     """The inmost call speaks most; those above it, and what it called last, less."""
     if origin is None:
         return _last_calls(test)
@@ -133,28 +133,28 @@ def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Evidence]:
         weights = (3.0, 1.0)
     else:
         what, weights = f"raised {short(origin.call.error or '', 60)}", (2.0, 0.8)
-    found = [Evidence(origin.call.code, "path", weights[0], what)]
+    found = [Finding(origin.call.code, "path", weights[0], what)]
     found += [
-        Evidence(call.code, "path", weights[1] / (distance + 1), f"on the path, {what}")
+        Finding(call.code, "path", weights[1] / (distance + 1), f"on the path, {what}")
         for distance, call in enumerate(reversed(origin.chain[:-1]))
     ]
     for at, chain in enumerate(fed_by(test, origin)[:3], 1):
         what = f"gave an argument of {origin.call.code.name}"
-        found.append(Evidence(chain[-1].code, "fed", 1.2 / at, what))
+        found.append(Finding(chain[-1].code, "fed", 1.2 / at, what))
         found += [
-            Evidence(each.code, INSIDE, 0.6 / at, f"ran inside of {call.code.name}")
+            Finding(each.code, INSIDE, 0.6 / at, f"ran inside of {call.code.name}")
             for call in chain
             for each in call.children[-3:]
         ]
     inner = [each for each in origin.call.children if each.has_ended]
     found += [
-        Evidence(call.code, "path", 0.9 / (at + 1), f"its result went into {origin.call.code.name}")
+        Finding(call.code, "path", 0.9 / (at + 1), f"its result went into {origin.call.code.name}")
         for at, call in enumerate(reversed(inner[-4:]))
     ]
     return found
 
 
-def _inside(origin: Origin | None, phase: Phase) -> Iterator[Evidence]:
+def _inside(origin: Origin | None, phase: Phase) -> Iterator[Finding]:
     """What ran inside of the origin, or else in the phase: near calls first, late ones first."""
     roots = phase.roots if origin is None or origin.call.code.kind in BODIES else [origin.call]
     if origin is not None and not origin.call.children:
@@ -166,16 +166,16 @@ def _inside(origin: Origin | None, phase: Phase) -> Iterator[Evidence]:
         for call in reversed(level[-_MOST_OF_LEVEL:]):
             if call.code.number not in seen:
                 seen.add(call.code.number)
-                yield Evidence(call.code, INSIDE, 0.4 / depth, "ran on the way")
+                yield Finding(call.code, INSIDE, 0.4 / depth, "ran on the way")
 
 
-def _last_calls(test: RecordedTest) -> list[Evidence]:
+def _last_calls(test: RecordedTest) -> list[Finding]:
     """Where no call gave the wrong value: what the test called itself, the last first."""
     phase = test.failure
     roots = [] if phase is None else phase.roots
     calls = [child for root in roots for child in root.children]
     return [
-        Evidence(call.code, "path", 0.8 / (at + 1), "called last by the test")
+        Finding(call.code, "path", 0.8 / (at + 1), "called last by the test")
         for at, call in enumerate(reversed(calls[-4:]))
     ]
 
@@ -186,7 +186,7 @@ def swallowed_part(test: RecordedTest) -> Part | None:
     if not lines:
         return None
     evidence = [
-        Evidence(each.code, "swallowed", 1.6 if each.caught.left else 1.0, each.reason)
+        Finding(each.code, "swallowed", 1.6 if each.caught.left else 1.0, each.reason)
         for each in swallowers(test, _SWALLOWED)
     ]
     return Part("swallowed", ["swallowed:", *(f"  {each}" for each in lines)], evidence)
@@ -197,7 +197,7 @@ def edited_part(found: Edited) -> Part | None:
     if not found.lines:
         return None
     evidence = [
-        Evidence(each.code, "edited", 2.0, each.reason, each.first) for each in found.evidence
+        Finding(each.code, "edited", 2.0, each.reason, each.first) for each in found.evidence
     ]
     return Part("edited", found.lines, evidence)
 
@@ -209,7 +209,7 @@ def only_here_part(
     found = only_here(test, tests, files)
     passing = [functions(each.ran) for each in tests if each.outcome == "passed"]
     evidence = [
-        Evidence(each.code, "only_here", _only_here_weight(each), each.reason, each.first)
+        Finding(each.code, "only_here", _only_here_weight(each), each.reason, each.first)
         for each in found.evidence
     ]
     evidence += _seldom(test, passing)
@@ -225,13 +225,13 @@ def _only_here_weight(remark: Remark) -> float:
     return 1.2 if is_whole else 2.2
 
 
-def _seldom(test: RecordedTest, passing: Sequence[Mapping[Key, Function]]) -> Iterator[Evidence]:
+def _seldom(test: RecordedTest, passing: Sequence[Mapping[Key, Function]]) -> Iterator[Finding]:
     """Functions that few of the passing neighbours ran."""
     for key, each in functions(test.ran).items():
         count = sum(key in ran for ran in passing)
         if 0 < count <= len(passing) // 2:
             reason = f"ran in {count} of {len(passing)} passing neighbours"
-            yield Evidence(each.code, "seldom", 0.8 * (1 - count / len(passing)), reason)
+            yield Finding(each.code, "seldom", 0.8 * (1 - count / len(passing)), reason)
 
 
 def differs_part(compared: Compared) -> Part | None:
@@ -241,9 +241,9 @@ def differs_part(compared: Compared) -> Part | None:
         return None
     head = f"differs from {compared.right.test.nodeid} ({compared.how}):"
     line = 0 if compared.inside is None else compared.inside.parting.line
-    found = [Evidence(first.left.code, "differs", 4.0, "got the same and did something else", line)]
+    found = [Finding(first.left.code, "differs", 4.0, "got the same and did something else", line)]
     inner = [] if first.child is None else [each for each in first.child if each is not None]
-    found += [Evidence(each.code, "differs", 1.0, "called otherwise") for each in inner[:1]]
+    found += [Finding(each.code, "differs", 1.0, "called otherwise") for each in inner[:1]]
     return Part("differs", [head, *what_differs(compared)], found, most=700)
 
 
