@@ -35,7 +35,7 @@ class Source:
     """What is asked: a function or class by its name, or by a line in it.
 
     Attributes:
-        function: As for `breakpoint_add`, or the name of a class.
+        function: As for `breakpoint_add`, or the name of a class; several with commas between them.
         file: From the rootdir, or absolute; with `line`.
         line: Any line of it.
         nodeid: The test whose lines are marked; None: no test is run.
@@ -53,7 +53,8 @@ class Source:
             Refusal: `missing_parameter`, `invalid_parameter`.
         """
         if self.function is not None and self.file is None and self.line is None:
-            parsed(self.function)
+            for name in _names(self.function):
+                parsed(name)
         elif self.function is not None:
             raise invalid("function", self.function, "nothing beside file and line")
         elif self.file is None or self.line is None:
@@ -98,10 +99,20 @@ def _source(files: SourceFiles, found: list[Definition], max_chars: int, **seen:
 def _found(asker: Asker, asked: Source, root: str) -> tuple[SourceFiles, list[Definition]]:
     """The definitions that are meant, and the sources that they are in."""
     files, project = source_files(asker, root), asker.questions.project
-    function = asked.function and function_from_root(project, asked.function)
-    file = asked.file and file_from_root(project, asked.file)
     further = project.roots[1:]
-    return files, find(files, function=function, file=file, line=asked.line, further=further)
+    if asked.function is None:
+        file = asked.file and file_from_root(project, asked.file)
+        return files, find(files, file=file, line=asked.line, further=further)
+    found: dict[tuple[str, int], Definition] = {}
+    for name in _names(asked.function):
+        for each in find(files, function=function_from_root(project, name), further=further):
+            found.setdefault((each.file, each.first), each)
+    return files, list(found.values())
+
+
+def _names(function: str) -> list[str]:
+    """The names of one or several functions."""
+    return [name.strip() for name in function.split(",")]
 
 
 def _counted(asked: Source, found: list[Definition]) -> str | None:
@@ -113,6 +124,8 @@ def _counted(asked: Source, found: list[Definition]) -> str | None:
             if isinstance(only.node, ast.ClassDef)
             else f"{only.file}::{only.name}"
         )
+    if asked.function is not None and len(_names(asked.function)) > 1:
+        return "*"
     if all(isinstance(each.node, ast.ClassDef) for each in found):
         return f"*.{found[0].name.rpartition('.')[2]}.*"
     return asked.function

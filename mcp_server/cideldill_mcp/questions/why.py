@@ -44,6 +44,9 @@ _DEEPEST: Final = 6
 _MOST_OF_LEVEL: Final = 2_000
 """Levels below the origin, and calls of one level, that are looked at."""
 
+_ASKED: Final = 8
+"""Functions whose source one further question shows."""
+
 _LINES_OF_OTHERS: Final = 8
 """Lines of a function that is no suspect, at most."""
 
@@ -382,15 +385,20 @@ def _part_of(source: list[str], room: int) -> list[str]:
 
 
 def _next(test: RecordedTest, everyone: Sequence[Culprit], text: str) -> list[str]:
-    """The functions that ran in the modules of those that are not shown; each line of the first."""
+    """The source of functions that are not shown, those first for which more speaks; then lines."""
     nodeid = test.nodeid
-    modules: dict[str, float] = {}
-    for each in everyone:
-        if f"def {each.code.name.rpartition('.')[2]}" not in text and each.code.module:
-            modules[each.code.module] = modules.get(each.code.module, 0.0) + each.score
+    hidden = [
+        each.code.dotted
+        for each in everyone
+        if f"def {each.code.name.rpartition('.')[2]}(" not in text
+        and each.code.name.rpartition(".")[2].isidentifier()
+    ]
     steps = [
-        proposal("test_source", "what ran of this module", function=f"{module}.*", nodeid=nodeid)
-        for module in sorted(modules, key=lambda each: -modules[each])[:2]
+        proposal(
+            "test_source", "the next functions on the way", function=", ".join(some), nodeid=nodeid
+        )
+        for some in (hidden[:_ASKED], hidden[_ASKED : 2 * _ASKED])
+        if some
     ]
     why = "each line of a call of it"
     steps += [

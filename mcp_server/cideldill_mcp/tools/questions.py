@@ -228,7 +228,7 @@ TOOLS = (
         "how often that test ran each line, and who called it.",
         ask_source,
         (
-            Param("function", "string", f"{_FUNCTION}; or a class"),
+            Param("function", "string", f"{_FUNCTION}; or a class; or several, with commas"),
             Param("file", "string", "With line: what is around it"),
             Param("line", "integer", minimum=1),
             Param("nodeid", "string", "Mark the lines that this test ran"),
