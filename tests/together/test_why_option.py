@@ -99,7 +99,7 @@ def project(tmp_path: Path) -> Project:
 
 def timeless(text: str) -> str:
     text = re.sub(r"\d+\.\d+s( \(\d:\d\d:\d\d\))?", "TIME", text)
-    text = re.sub(r"0x[0-9a-f]+", "0x", text)
+    text = re.sub(r"0x[0-9a-f]+|\[gw\d\]", "N", text)
     text = re.sub(r"^=+ (.* in TIME) =+$", r"\1", text, flags=re.MULTILINE)
     return re.sub(r'(time|timestamp)="[^"]*"', r"\1", text)
 
