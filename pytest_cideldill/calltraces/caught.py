@@ -49,7 +49,7 @@ _MOST_LOOKS: Final = 500
 _ENDS: Final = frozenset({StopIteration, StopAsyncIteration, GeneratorExit})
 """They end loops and generators."""
 
-_RUNNERS: Final = ("_pytest", "pluggy", "unittest", "pytest")
+_RUNNERS: Final = ("_pytest", "pluggy", "unittest", "pytest", "hypothesis")
 """Libraries that catch what tests raise."""
 
 _PROTOCOLS: Final = {
@@ -480,11 +480,11 @@ class CaughtRecorder:
         return self.libraries.of_function(frame.f_code, frame.f_globals)
 
     def _is_test(self, code: CodeType) -> bool:
+        """Whether code is the function of the test, or inside of it; wrappers have its name."""
         return any(
             code is test
             or (
-                code.co_filename == test.co_filename
-                and code.co_qualname.startswith(f"{test.co_qualname}.<locals>.")
+                code.co_filename == test.co_filename and test.co_name in code.co_qualname.split(".")
             )
             for test in self._tests
         )

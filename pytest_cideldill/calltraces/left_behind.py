@@ -19,6 +19,7 @@ from pytest_cideldill.calltraces.named import MISSING, Chain, Reader, Step, chai
 from pytest_cideldill.calltraces.values import Values
 from pytest_cideldill.interpreter.frame_locals import read_aside
 from pytest_cideldill.interpreter.loaded_names import module_dict_of
+from pytest_cideldill.rendering import layout
 from pytest_cideldill.sourcecode.quiet import parse_expression
 from pytest_cideldill.tracing.code_shapes import exception_targets
 from pytest_cideldill.tracing.passes import successors
@@ -182,8 +183,16 @@ class LeftBehind:
             root = next((each for each in names.values() if id(each) == left.address), None)
         if root is None:
             return MISSING
-        chain = Chain("it", left.steps, "")
-        return self._reader.follow(chain, {"it": root}, sys._getframe())
+        for step in left.steps:
+            root = self._inside(root, step)
+        return root
+
+    def _inside(self, value: Any, step: Step) -> Any:
+        """What an object has behind a step; MISSING: nothing, or only code could get it."""
+        kind, name = step
+        if kind == "." and layout.flags(type(value)) & layout.IS_CLASS:
+            return layout.class_dict(value).get(str(name), MISSING)
+        return self._reader.follow(Chain("it", (step,), ""), {"it": value}, sys._getframe())
 
     def _show(self, left: Left, value: Any) -> str:
         kind, key = left.steps[-1]

@@ -602,6 +602,40 @@ def run():
         ),
     ),
     Swallowed(
+        "left_elsewhere",
+        """\
+class Slotted:
+    __slots__ = ("size",)
+
+class Base:
+    made = 0
+
+class Item(Base):
+    pass
+
+def make(slotted, cache, key):
+    Item.made = 3
+    Item.made += 1
+    cache[key] = slotted.size = 2
+    own = {}
+    own["lost"] = 1
+    raise ValueError(key)
+
+def run():
+    slotted, cache = Slotted(), {}
+    try:
+        make(slotted, cache, "k")
+    except ValueError:
+        pass
+    return slotted, cache
+""",
+        (
+            "ValueError: k  raised M:16 make, caught M:22 run",
+            "  unwound: make",
+            "  left behind: Item.made=4 (M:12), cache['k']=2 (M:13), slotted.size=2 (M:13)",
+        ),
+    ),
+    Swallowed(
         "repaired",
         """\
 class Account:
@@ -700,6 +734,31 @@ def run():
         pass
 """,
         ("*<redacted:password", "!hunter2"),
+    ),
+    Swallowed(
+        "wrapped",
+        "def run():\n    raise ValueError('x')\n",
+        test="""\
+import functools
+
+def wrapper(function):
+    @functools.wraps(function)
+    def test_it():
+        try:
+            function()
+        except ValueError:
+            pass
+        assert False
+    return test_it
+
+@wrapper
+def test_it():
+    try:
+        run()
+    except ValueError:
+        pass
+    assert False
+""",
     ),
     # --- absence --------------------------------------------------------------------------------
     Swallowed("nothing", "def run():\n    return sum(n for n in range(3))\n"),
