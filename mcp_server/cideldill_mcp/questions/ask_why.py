@@ -29,11 +29,11 @@ from pytest_cideldill.protocol.trace_rows import TraceRequest
 if TYPE_CHECKING:
     from cideldill_mcp.questions.listing import SourceFiles
     from cideldill_mcp.questions.recorded import RecordedTest
-    from cideldill_mcp.questions.why import Part
+    from cideldill_mcp.questions.why_parts import Part
 
 NAME = "test_why"
 
-_TEXTS = ("why", "why_differs", "divergence", "inside")
+_TEXTS = ("why", "why_parts", "why_differs", "divergence", "inside")
 
 _NEIGHBOURS_S = 20.0
 """Seconds that tests near the failing one may take."""
@@ -100,8 +100,8 @@ class _Asking:
     async def _of_failure(self, seen: Seen) -> list[Part | None]:
         """A test that fails when it runs alone."""
         from cideldill_mcp.questions.order_part import brittle_part
-        from cideldill_mcp.questions.why import differs_part, only_here_part
         from cideldill_mcp.questions.why_differs import against_neighbour
+        from cideldill_mcp.questions.why_parts import differs_part, only_here_part
 
         parts = await self._first_parts(seen)
         tests = await self._neighbours(seen)
@@ -117,7 +117,7 @@ class _Asking:
 
     async def _edited(self, seen: Seen) -> Part | None:
         from cideldill_mcp.questions.edited import edits
-        from cideldill_mcp.questions.why import edited_part
+        from cideldill_mcp.questions.why_parts import edited_part
 
         redactor = self._asker.questions.redactor()
         return edited_part(await edits(self.files.rootdir, seen.test, self.files, redactor))
@@ -137,7 +137,7 @@ class _Asking:
         return None if earlier is None else earlier.outcome
 
     async def _first_parts(self, seen: Seen) -> list[Part | None]:
-        from cideldill_mcp.questions.why import failure_part, path_part, swallowed_part
+        from cideldill_mcp.questions.why_parts import failure_part, path_part, swallowed_part
 
         return [
             await asyncio.to_thread(failure_part, seen.test, self.files),
@@ -153,8 +153,8 @@ class _Asking:
         """
         from cideldill_mcp.questions.ask_order import OrderSearch
         from cideldill_mcp.questions.order_part import order_part
-        from cideldill_mcp.questions.why import differs_part
         from cideldill_mcp.questions.why_differs import same_test
+        from cideldill_mcp.questions.why_parts import differs_part
 
         nodeid = alone.test.nodeid
         search = OrderSearch(self._question, nodeid)

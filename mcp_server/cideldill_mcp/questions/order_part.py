@@ -12,7 +12,7 @@ from cideldill_mcp.questions.fitting import counted
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.recorded import BODIES, Code, Recorded, RecordedTest
 from cideldill_mcp.questions.shared_state import read_names, written_names
-from cideldill_mcp.questions.why import Part
+from cideldill_mcp.questions.why_parts import Part
 
 _NAMED = 3
 

@@ -1,0 +1,232 @@
+"""The parts of `test_why`: each has lines of text, and says what it found about which function.
+
+A part without evidence is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cideldill_mcp.questions.diff import Compared, what_differs
+from cideldill_mcp.questions.edited import Edited
+from cideldill_mcp.questions.evidence import INSIDE, Finding
+from cideldill_mcp.questions.failure_text import failure_lines
+from cideldill_mcp.questions.fitting import counted, short
+from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.only_here import only_here
+from cideldill_mcp.questions.origin import Origin, fed_by, made_before, origin_of
+from cideldill_mcp.questions.ran import Function, Key, Remark, functions
+from cideldill_mcp.questions.recorded import BODIES, Call, Phase, Recorded, RecordedTest
+from cideldill_mcp.questions.swallowed import swallowed, swallowers
+from cideldill_mcp.questions.tree import path_text
+
+_PATH: Final = 1_200
+"""Characters of the path."""
+
+_SWALLOWED: Final = 3
+"""Exceptions that are shown."""
+
+_DEEPEST: Final = 6
+_MOST_OF_LEVEL: Final = 2_000
+"""Levels below the origin, and calls of one level, that are looked at."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of the answer.
+
+    Attributes:
+        name: As `parts` lists it.
+        lines: Its text.
+        evidence: What it says about functions.
+        most: Characters that it may have.
+    """
+
+    name: str
+    lines: list[str]
+    evidence: list[Finding] = field(default_factory=list)
+    most: int = 600
+
+    def text(self, most: int) -> str:
+        """Its lines within a size."""
+        whole = "\n".join(self.lines)
+        if len(whole) <= most:
+            return whole
+        kept: list[str] = []
+        left = most - 20
+        for line in self.lines:
+            if len(line) + 1 > left:
+                break
+            kept.append(line)
+            left -= len(line) + 1
+        gone = len(self.lines) - len(kept)
+        return "\n".join([*kept, f"  … {counted(gone, 'line')} more"])
+
+
+def failure_part(test: RecordedTest, files: SourceFiles) -> Part:
+    """What failed."""
+    return Part("failure", failure_lines(test, files), most=1_100)
+
+
+def path_part(recorded: Recorded, test: RecordedTest) -> Part | None:
+    """The calls from the test to where the wrong value came from."""
+    phase = test.failure
+    if phase is None or not (phase.roots or phase.continued):
+        return None
+    origin = origin_of(recorded, test)
+    wanted = [] if origin is None else origin.chain
+    lines = path_text(test, phase, wanted, _PATH).splitlines()
+    if not lines:
+        return None
+    evidence = [*_of_origin(origin, test), *_inside(origin, phase)]
+    if origin is None or not origin.text:
+        return Part("path", ["path:", *lines], evidence, most=_PATH + 200)
+    heads = [f"path: {_came_from(origin)}"]
+    earlier = made_before(recorded, test, origin)
+    if earlier is not None:
+        how = f"left at {earlier.path}" if earlier.path else "returned"
+        heads.append(f"  before, it was {how} by {_named(earlier.call)}")
+        reason = f"made {short(origin.text, 40)} before"
+        evidence.append(Finding(earlier.call.code, "earlier", 3.0, reason))
+    return Part("path", [*heads, *lines], evidence, most=_PATH + 300)
+
+
+def _came_from(origin: Origin) -> str:
+    how = "returned by" if origin.call.result == origin.text else "left by"
+    return f"{short(origin.text, 60)} ({_place(origin)}) was {how} {_named(origin.call)}"
+
+
+def _place(origin: Origin) -> str:
+    return f"{origin.side} at {origin.path}" if origin.path else origin.side
+
+
+def _named(call: Call) -> str:
+    number = f" call {call.ordinal}" if call.ordinal > 1 else ""
+    return f"{call.code.name}{number}  {call.code.place}"
+
+
+def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Finding]:
+    """The inmost call speaks most; those above it, and what it called last, less."""
+    if origin is None:
+        return _last_calls(test)
+    if origin.text:
+        what = (
+            f"gave {origin.side}{' at ' * bool(origin.path)}{origin.path}: {short(origin.text, 40)}"
+        )
+        weights = (3.0, 1.0)
+    else:
+        what, weights = f"raised {short(origin.call.error or '', 60)}", (2.0, 0.8)
+    found = [Finding(origin.call.code, "path", weights[0], what)]
+    found += [
+        Finding(call.code, "path", weights[1] / (distance + 1), f"on the path, {what}")
+        for distance, call in enumerate(reversed(origin.chain[:-1]))
+    ]
+    for at, chain in enumerate(fed_by(test, origin)[:3], 1):
+        what = f"gave an argument of {origin.call.code.name}"
+        found.append(Finding(chain[-1].code, "fed", 1.2 / at, what))
+        found += [
+            Finding(each.code, INSIDE, 0.6 / at, f"ran inside of {call.code.name}")
+            for call in chain
+            for each in call.children[-3:]
+        ]
+    inner = [each for each in origin.call.children if each.has_ended]
+    found += [
+        Finding(call.code, "path", 0.9 / (at + 1), f"its result went into {origin.call.code.name}")
+        for at, call in enumerate(reversed(inner[-4:]))
+    ]
+    return found
+
+
+def _inside(origin: Origin | None, phase: Phase) -> Iterator[Finding]:
+    """What ran inside of the origin, or else in the phase: near calls first, late ones first."""
+    roots = phase.roots if origin is None or origin.call.code.kind in BODIES else [origin.call]
+    if origin is not None and not origin.call.children:
+        roots = phase.roots
+    seen: set[int] = set()
+    level = list(roots)
+    for depth in range(1, _DEEPEST):
+        level = [child for call in level for child in call.children]
+        for call in reversed(level[-_MOST_OF_LEVEL:]):
+            if call.code.number not in seen:
+                seen.add(call.code.number)
+                yield Finding(call.code, INSIDE, 0.4 / depth, "ran on the way")
+
+
+def _last_calls(test: RecordedTest) -> list[Finding]:
+    """Where no call gave the wrong value: what the test called itself, the last first."""
+    phase = test.failure
+    roots = [] if phase is None else phase.roots
+    calls = [child for root in roots for child in root.children]
+    return [
+        Finding(call.code, "path", 0.8 / (at + 1), "called last by the test")
+        for at, call in enumerate(reversed(calls[-4:]))
+    ]
+
+
+def swallowed_part(test: RecordedTest) -> Part | None:
+    """Exceptions that were caught on the way."""
+    lines = swallowed(test, _SWALLOWED)
+    if not lines:
+        return None
+    evidence = [
+        Finding(each.code, "swallowed", 1.6 if each.caught.left else 1.0, each.reason)
+        for each in swallowers(test, _SWALLOWED)
+    ]
+    return Part("swallowed", ["swallowed:", *(f"  {each}" for each in lines)], evidence)
+
+
+def edited_part(found: Edited) -> Part | None:
+    """Edits of what the test ran."""
+    if not found.lines:
+        return None
+    evidence = [
+        Finding(each.code, "edited", 2.0, each.reason, each.first) for each in found.evidence
+    ]
+    return Part("edited", found.lines, evidence)
+
+
+def only_here_part(
+    test: RecordedTest, tests: Sequence[RecordedTest], files: SourceFiles
+) -> Part | None:
+    """What ran in the failing test, and in none that passes; and what ran in all of them only."""
+    found = only_here(test, tests, files)
+    passing = [functions(each.ran) for each in tests if each.outcome == "passed"]
+    evidence = [
+        Finding(each.code, "only_here", _only_here_weight(each), each.reason, each.first)
+        for each in found.evidence
+    ]
+    evidence += _seldom(test, passing)
+    if not found.lines:
+        return None if not evidence else Part("", [], evidence)
+    head, *lines = found.lines
+    return Part("only_here", [f"only here, {head}", *(f"  {each}" for each in lines)], evidence)
+
+
+def _only_here_weight(remark: Remark) -> float:
+    """Lines inside of a function that others ran say more than a whole function."""
+    is_whole = (remark.first, remark.last) == (remark.code.first, remark.code.last)
+    return 1.2 if is_whole else 2.2
+
+
+def _seldom(test: RecordedTest, passing: Sequence[Mapping[Key, Function]]) -> Iterator[Finding]:
+    """Functions that few of the passing neighbours ran."""
+    for key, each in functions(test.ran).items():
+        count = sum(key in ran for ran in passing)
+        if 0 < count <= len(passing) // 2:
+            reason = f"ran in {count} of {len(passing)} passing neighbours"
+            yield Finding(each.code, "seldom", 0.8 * (1 - count / len(passing)), reason)
+
+
+def differs_part(compared: Compared) -> Part | None:
+    """Where it parts from a test that passes, if a call got the same and did something else."""
+    first = compared.first
+    if first is None or first.left is None or not first.has_same_input:
+        return None
+    head = f"differs from {compared.right.test.nodeid} ({compared.how}):"
+    line = 0 if compared.inside is None else compared.inside.parting.line
+    found = [Finding(first.left.code, "differs", 4.0, "got the same and did something else", line)]
+    inner = [] if first.child is None else [each for each in first.child if each is not None]
+    found += [Finding(each.code, "differs", 1.0, "called otherwise") for each in inner[:1]]
+    return Part("differs", [head, *what_differs(compared)], found, most=700)
