@@ -143,7 +143,8 @@ class TracingFeed(Feed):
             self._goes_on(frame, raised)
         code = frame.f_code
         if not self._wants_lines(code):
-            frame.f_trace_lines = id(frame) in self._raised
+            if self._lines is not None:  # the last one has run
+                frame.f_trace_lines = id(frame) in self._raised
             return
         try:
             if self._lines is not None:
