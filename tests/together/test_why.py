@@ -184,6 +184,42 @@ def test_it_is_looked_for_in_other_files(bench: Bench) -> None:
     assert "fails after test_rates.py::test_set\n" in reply["text"]
 
 
+BRITTLE = """
+    READY = []
+    def prepared(): READY.append(1)
+    def value(): return len(READY)
+    def test_a():
+        prepared()
+        assert value()
+    def test_b(): assert value() == 1
+    """
+
+
+@pytest.mark.full
+def test_a_test_that_passes_only_behind_others_says_so(bench: Bench) -> None:
+    bench.write(test_brittle=BRITTLE)
+    reply = why(bench, "test_brittle.py::test_b")
+    assert "order: fails alone, passes after test_brittle.py::test_a" in reply["text"]
+    assert "order" in reply["parts"]
+
+
+@pytest.mark.full
+def test_an_edit_that_the_test_ran_is_shown(make_project: MakeProject) -> None:
+    """Of a repository; without one the part is absent, as in all other tests here."""
+    shop = "def total(a, b):\n    return a + b\n\n\ndef other():\n    return 1\n"
+    test = "import shop\ndef test_total(): assert shop.total(1, 2) == 3\n"
+    project = make_project(shop=shop, test_shop=test)
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", "First"]):
+        subprocess.run(["git", *words], cwd=project, check=True, timeout=DEADLINE_S)
+    (project / "shop.py").write_text(shop.replace("a + b", "a - b"), encoding="utf-8")
+    reply = json.loads(command(project, "--json", "test_shop.py::test_total").stdout)
+    assert "edited" in reply["parts"]
+    assert "edited: shop.py:2 total" in reply["text"]
+    assert reply["suspects"][0]["function"] == "shop.total"
+    assert "working tree" in reply["suspects"][0]["reason"]
+
+
 # --- refusals, sizes, the command ---------------------------------------------------------------
 
 

@@ -40,7 +40,8 @@ class Origin:
         chain: The calls from the test to it, outermost first; each but the first gave the value
             that the one before gave.
         text: The value; empty: it raised.
-        side: `left` or `right` of the comparison, or the name of a variable; empty: it raised.
+        side: `left` or `right` of the comparison, `for left` if it was changed further, or the name
+            of a variable; empty: it raised.
         path: Where in that side the value is; empty: it is the side.
     """
 
@@ -230,7 +231,8 @@ def _of_expression(calls: list[Call], failed: Failed) -> Origin | None:
         for name in reversed(_CALLED.findall(expression)):
             gave = [each for each in calls if each.code.name.rpartition(".")[2] == name]
             if gave and gave[-1].result is not None:
-                return Origin([*above(gave[-1]), gave[-1]], gave[-1].result, side)
+                call = gave[-1]
+                return Origin([*above(call), call], call.result or "", f"for {side}")
     return None
 
 

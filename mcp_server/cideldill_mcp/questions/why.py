@@ -6,14 +6,14 @@ speaks, then for the lines that ran of others on the way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cideldill_mcp.questions.call_text import proposal
 from cideldill_mcp.questions.evidence import Culprit, culprits, of_tests
 from cideldill_mcp.questions.fitting import Answer, clipped, short
 from cideldill_mcp.questions.listing import SourceFiles
-from cideldill_mcp.questions.ran import functions, key_of
+from cideldill_mcp.questions.ran import Function, Key, functions, key_of
 from cideldill_mcp.questions.recorded import Recorded, RecordedTest
 from cideldill_mcp.questions.why_parts import Part
 
@@ -28,6 +28,9 @@ _LONG: Final = 40
 
 _LINES_OF_OTHERS: Final = 8
 """Lines of a function that is no suspect, at most."""
+
+_STATEMENT: Final = 300
+"""Characters of one of these lines, which may be a statement over several."""
 
 _ASKED: Final = 8
 """Functions whose source one further question shows."""
@@ -70,7 +73,8 @@ def why_answer(
     shown = _suspects(ranked, names, files, room)
     texts += shown
     room -= sum(len(each) + 1 for each in shown)
-    texts += _lines_of(everyone[SUSPECTS:], test, files, room)
+    ran = functions(each for other in recorded.tests.values() for each in other.ran)
+    texts += _lines_of(everyone[SUSPECTS:], ran, files, room)
     given = [part.name for part in parts if part.lines] + ["suspects"] * bool(ranked)
     fields = {"parts": given, "suspects": [each.to_plain() for each in ranked]}
     text = clipped("\n".join(texts), max_chars)
@@ -78,10 +82,9 @@ def why_answer(
 
 
 def _lines_of(
-    others: Sequence[Culprit], test: RecordedTest, files: SourceFiles, room: int
+    others: Sequence[Culprit], ran: Mapping[Key, Function], files: SourceFiles, room: int
 ) -> list[str]:
     """The lines that ran of further functions on the path, as far as there is room."""
-    ran = functions(test.ran)
     texts = ["the lines that ran of others on the way:"]
     room -= len(texts[0]) + 1
     for culprit in others:
@@ -91,7 +94,9 @@ def _lines_of(
             continue
         listing = files.listing(code)
         numbers = sorted({listing.start(line) for line in function.lines} - {listing.first})
-        lines = [f"{number:>6}  {short(listing.statement(number), 90)}" for number in numbers]
+        lines = [
+            f"{number:>6}  {short(listing.statement(number), _STATEMENT)}" for number in numbers
+        ]
         head = short(listing.statement(listing.first), 100)
         lines = [f"  {code.name}  {code.place}  {head}", *lines]
         size = sum(len(line) + 1 for line in lines)

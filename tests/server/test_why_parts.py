@@ -1,0 +1,148 @@
+"""The parts of `test_why` on recordings that are made up: none is there without evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cideldill_mcp.questions.edited import Edited
+from cideldill_mcp.questions.evidence import Finding, culprits, of_tests
+from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.order_part import brittle_part
+from cideldill_mcp.questions.recorded import Code, Recorded, RecordedTest
+from cideldill_mcp.questions.why import why_answer
+from cideldill_mcp.questions.why_parts import (
+    Part,
+    edited_part,
+    failure_part,
+    only_here_part,
+    path_part,
+    swallowed_part,
+)
+from tests.server.recordings import NODEID, Rows
+
+OTHER = "tests/test_shop.py::test_other"
+
+FAILED: dict[str, object] = {
+    "type": "AssertionError",
+    "message": "assert 3 == 4",
+    "frames": [["tests/test_shop.py", 7, "test_total", True]],
+    "locals": [],
+    "op": "==",
+    "left": "3",
+    "right": "4",
+    "leftExpression": "shop.total()",
+    "rightExpression": None,
+    "insides": {},
+}
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Rows:
+    """A test that failed, and called nothing."""
+    rows = Rows(str(tmp_path))
+    rows.test()
+    return rows
+
+
+def failed(rows: Rows, **facts: object) -> None:
+    rows.add("outcome", "call", "failed", "AssertionError: assert 3 == 4", "tests/test_shop.py", 7)
+    rows.add("failed", "call", FAILED | facts)
+
+
+def of(rows: Rows, folder: Path) -> tuple[Recorded, RecordedTest, SourceFiles]:
+    recorded = rows.read(folder)
+    return recorded, recorded.tests[NODEID], SourceFiles(recorded.rootdir)
+
+
+def test_a_test_that_called_nothing_has_its_failure_alone(rows: Rows, tmp_path: Path) -> None:
+    failed(rows)
+    recorded, test, files = of(rows, tmp_path)
+    assert path_part(recorded, test) is None
+    assert swallowed_part(test) is None
+    assert only_here_part(test, [], files) is None
+    assert edited_part(Edited()) is None
+    answer = why_answer(recorded, test, [failure_part(test, files)], files, 4_000)
+    assert answer.fields == {"parts": ["failure"], "suspects": []}
+    assert answer.text.splitlines() == [
+        f"{NODEID}  failed: AssertionError: assert 3 == 4  tests/test_shop.py:7",
+        "  tests/test_shop.py:7 test_total",
+        "  left: shop.total() = 3",
+        "  right: 4",
+    ]
+
+
+def test_the_call_that_gave_a_side_is_the_first_suspect(rows: Rows, tmp_path: Path) -> None:
+    test_function = rows.code("test_total", "tests.test_shop", file="tests/test_shop.py")
+    root = rows.begin(test_function)
+    rows.call("rate", root, result="3")
+    outer = rows.begin("total", root)
+    rows.call("price", outer, result="2")
+    rows.add("return", outer, "3")
+    failed(rows)
+    recorded, test, files = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    assert part.lines[0] == "path: 3 (left) was returned by total  shop/cart.py:1"
+    answer = why_answer(recorded, test, [failure_part(test, files), part], files, 4_000)
+    names = [each["function"] for each in answer.fields["suspects"]]
+    assert names == ["shop.cart.total", "shop.cart.price"]
+
+
+def test_a_value_that_many_calls_give_says_nothing(rows: Rows, tmp_path: Path) -> None:
+    test_function = rows.code("test_total", "tests.test_shop", file="tests/test_shop.py")
+    root = rows.begin(test_function)
+    outer = rows.begin("total", root)
+    rows.call("price", outer, result="True")
+    rows.add("return", outer, "None")
+    failed(rows, op="is true", left="True", right=None, leftExpression="flag")
+    recorded, test, _ = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    assert part.lines[0] == "path:"
+    assert all("gave" not in each.reason for each in part.evidence)
+
+
+def test_the_order_matters_only_where_the_test_passes_behind_others(tmp_path: Path) -> None:
+    alone = RecordedTest(NODEID)
+    for outcome, is_there in (("passed", True), ("failed", False)):
+        behind = Rows()
+        behind.test(OTHER)
+        behind.add("outcome", "call", "passed", None, None, None)
+        behind.test()
+        behind.add("outcome", "call", outcome, "no", None, None)
+        tests = list(behind.read(tmp_path).tests.values())
+        part = brittle_part(alone, tests)
+        assert (part is not None) == is_there
+        assert brittle_part(alone, tests[1:]) is None, "nothing ran before it"
+        assert brittle_part(alone, tests[:1]) is None, "it did not run"
+
+
+def code(name: str, file: str = "shop/cart.py") -> Code:
+    return Code(1, "shop.cart", name, file, 1, 9, "function")
+
+
+def test_more_evidence_of_one_kind_counts_less_than_evidence_of_another() -> None:
+    total, rate, helper = code("total"), code("rate"), code("helper", "tests/test_shop.py")
+    found = [Finding(total, "path", 1.0, f"reason {n}") for n in range(4)]
+    found += [Finding(rate, "path", 1.0, "a"), Finding(rate, "edited", 0.9, "b", 4)]
+    found += [Finding(helper, "path", 9.0, "of a test")]
+    ranked = culprits(found, of_tests([NODEID]))
+    assert [each.code.name for each in ranked] == ["rate", "total"]
+    assert (ranked[0].reason, ranked[0].lines()) == ("a; b", [4])
+
+
+def test_functions_of_test_files_are_named_if_there_are_no_others() -> None:
+    helper = code("helper", "tests/test_shop.py")
+    found = [Finding(helper, "path", 1.0, "of a test")]
+    assert [each.code for each in culprits(found, of_tests([NODEID]))] == [helper]
+    assert culprits([], of_tests([NODEID])) == []
+
+
+def test_a_part_that_has_no_room_says_how_much_is_missing() -> None:
+    part = Part("path", [f"line {n}" for n in range(100)])
+    text = part.text(200)
+    assert len(text) <= 200
+    assert text.endswith("more")
+    assert part.text(10_000).count("\n") == 99
