@@ -94,8 +94,7 @@ class CaughtRecorder:
         quiet: Threads that evaluate for us.
 
     Attributes:
-        libraries: Name functions; set by the source of events.
-        sees_libraries: Whether that source sees frames of libraries.
+        sees_libraries: Whether the source of events sees frames of libraries.
         waiting: Exceptions that left something behind, which is looked at again.
         lost: Ids of exceptions of which an event was lost, as there was no room on the stack.
     """
@@ -109,7 +108,7 @@ class CaughtRecorder:
         quiet: Mapping[int, int],
     ) -> None:
         self._rows, self._table, self._names, self._quiet = rows, table, names, quiet
-        self.libraries = Libraries(values.lens.project)
+        self._libraries = Libraries(values.lens.project)
         self.sees_libraries = True
         self._handlers = Handlers()
         self._left = LeftBehind(values)
@@ -164,7 +163,7 @@ class CaughtRecorder:
         if flight is None:
             return
         try:
-            if not flight.handlers or flight.handlers[-1].key != (id(frame.f_code), place):
+            if not flight.is_at(id(frame), (id(frame.f_code), place)):
                 flight.leaves(id(frame))
                 self._arrive(flight, frame, self._handlers.at(frame, place, type(error)), error)
         except RecursionError:
@@ -191,11 +190,10 @@ class CaughtRecorder:
 
     def passes(self, frame: FrameType, *, is_end: bool) -> None:
         """Another event of user code: a call begins, or a frame is left (`is_end`)."""
-        handled = sys.exc_info()[1]
         try:
-            self._pass(frame, id(handled), is_end=is_end)
+            self._pass(frame, is_end=is_end)
         except RecursionError:
-            self.lost.add(id(handled))
+            return
         except Exception as failure:
             if passes(failure):
                 raise
@@ -258,10 +256,11 @@ class CaughtRecorder:
             flight.anchor = self._above(frame)
             self.waiting[flight.error] = flight
 
-    def _pass(self, frame: FrameType, handled: int, *, is_end: bool) -> None:
+    def _pass(self, frame: FrameType, *, is_end: bool) -> None:
         back = 0 if is_end else id(frame.f_back)
+        handled = _chain(sys.exc_info()[1])
         for flight in list(self.waiting.values()):
-            if flight.anchor not in (id(frame), back) or flight.error == handled:
+            if flight.anchor not in (id(frame), back) or flight.error in handled:
                 continue
             if is_end or flight.handlers:
                 self._verify(flight, frame if flight.anchor == id(frame) else frame.f_back)
@@ -477,7 +476,7 @@ class CaughtRecorder:
         return place
 
     def _library(self, frame: FrameType) -> str:
-        return self.libraries.of_function(frame.f_code, frame.f_globals)
+        return self._libraries.of_function(frame.f_code, frame.f_globals)
 
     def _is_test(self, code: CodeType) -> bool:
         """Whether code is the function of the test, or inside of it; wrappers have its name."""
@@ -588,3 +587,12 @@ def _is_runner(frame: FrameType) -> bool:
     """Whether a frame is one of the libraries that run tests."""
     module = frame.f_globals.get("__name__")
     return type(module) is str and module.partition(".")[0] in _RUNNERS
+
+
+def _chain(handled: BaseException | None) -> set[int]:
+    """The ids of an exception that is handled and of those in whose handlers it arose."""
+    found: set[int] = set()
+    while handled is not None and len(found) < _MOST_CONTEXTS:
+        found.add(id(handled))
+        handled = _context_of(handled)
+    return found

@@ -670,6 +670,40 @@ def run():
         ),
     ),
     Swallowed(
+        "repaired_late",
+        """\
+class Account:
+    money, tries = 5, 0
+
+    def take(self, n):
+        self.tries = 1
+        self.money = -2
+        raise ValueError("too much")
+
+def note():
+    pass
+
+def run():
+    account = Account()
+    try:
+        account.take(7)
+    except ValueError:
+        try:
+            {}["log"]
+        except KeyError:
+            note()
+        account.money = 5
+    note()
+    account.tries = 0
+""",
+        (
+            "ValueError: too much  raised M:7 Account.take, caught M:16 run",
+            "  unwound: Account.take",
+            "  left behind: self.tries=1 (M:5)",
+            "KeyError: 'log'  raised M:18 run, caught M:19 run",
+        ),
+    ),
+    Swallowed(
         "gone",
         """\
 class Half:
