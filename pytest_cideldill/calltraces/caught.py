@@ -17,6 +17,7 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
+from pytest_cideldill.calltraces.exceptions import all_of, context_of, contexts_of, traceback_of
 from pytest_cideldill.calltraces.flights import Flight, Group, Place, Source
 from pytest_cideldill.calltraces.handlers import Handler, Handlers
 from pytest_cideldill.calltraces.left_behind import LeftBehind
@@ -38,7 +39,6 @@ _MOST_UNWOUND: Final = 20
 
 _MOST_SOURCES: Final = 2_000
 _MOST_WRAPPERS: Final = 20
-_MOST_CONTEXTS: Final = 20
 _FARTHEST: Final = 500
 _FIRST: Final = 3
 """So many exceptions of one class and place are looked at closely."""
@@ -61,12 +61,6 @@ _PROTOCOLS: Final = {
 
 _UNCERTAIN: Final = frozenset({"CancelledError", "RecursionError"})
 """These end tasks, or are replaced by others of their kind where the stack has no room."""
-
-_traceback_of: Final[Callable[[BaseException], Any]] = BaseException.__dict__[
-    "__traceback__"
-].__get__
-_context_of: Final[Callable[[BaseException], Any]] = BaseException.__dict__["__context__"].__get__
-_cause_of: Final[Callable[[BaseException], Any]] = BaseException.__dict__["__cause__"].__get__
 
 
 class Names(NamedTuple):
@@ -138,7 +132,7 @@ class CaughtRecorder:
             traceback: From this frame inwards; None: it is that of the exception already.
         """
         try:
-            self._raise(frame, place, error, traceback or _traceback_of(error))
+            self._raise(frame, place, error, traceback or traceback_of(error))
         except RecursionError:
             self.lost.add(id(error))
         except Exception as failure:
@@ -232,7 +226,7 @@ class CaughtRecorder:
         if flight is None:
             if not self._is_followed(frame, error):
                 return
-            flight = self._begin(frame, error, _traceback_of(error))
+            flight = self._begin(frame, error, traceback_of(error))
         flight.leaves(id(frame))
         self._arrive(flight, frame, self._handlers.after(frame, place, type(error)), error)
 
@@ -258,7 +252,7 @@ class CaughtRecorder:
 
     def _pass(self, frame: FrameType, *, is_end: bool) -> None:
         back = 0 if is_end else id(frame.f_back)
-        handled = _chain(sys.exc_info()[1])
+        handled = set(map(id, contexts_of(sys.exc_info()[1])))
         for flight in list(self.waiting.values()):
             if flight.anchor not in (id(frame), back) or flight.error in handled:
                 continue
@@ -322,16 +316,8 @@ class CaughtRecorder:
         Args:
             failure: What came out of it; that was not caught.
         """
-        pending, seen = [failure], set[int]()
-        while pending and len(seen) < 1_000:
-            error = pending.pop()
-            if error is None or id(error) in seen:
-                continue
-            seen.add(id(error))
+        for error in all_of(failure):
             self._drop(self._flights.get(id(error)))
-            pending += [_cause_of(error), _context_of(error)]
-            if layout.is_a(type(error), BaseExceptionGroup):
-                pending += BaseExceptionGroup.exceptions.__get__(error)
         for flight in list(self._flights.values()):
             self._end(flight)
         self.waiting.clear()
@@ -388,7 +374,7 @@ class CaughtRecorder:
 
     def _look_for_origin(self, flight: Flight, error: BaseException, traceback: Any) -> None:
         """A library may have made it of another one, in frames that were not followed."""
-        context = _context_of(error)
+        context = context_of(error)
         before = None if context is None else self._flights.get(id(context))
         if before is None or not before.handlers or traceback is None:
             return
@@ -429,16 +415,17 @@ class CaughtRecorder:
         self, flight: Flight, frame: FrameType, error: BaseException, *, is_leaving: bool
     ) -> None:
         """A handler raised another exception in the place of the one that it got."""
+        first = context_of(error)
+        if first is None:
+            return
         handled = None if is_leaving else sys.exc_info()[1]
-        context = _context_of(error)
-        for _ in range(_MOST_CONTEXTS):
-            if context is None or context is handled:
+        for context in contexts_of(first):
+            if context is handled:
                 return  # that one, and what is around it, is still being handled
             before = self._flights.get(id(context))
             if before is not None and before is not flight and before.is_in(id(frame)):
                 flight.of = flight.of or before.text
                 self._drop(before)
-            context = _context_of(context)
 
     def _name(self, place: Place, frame: FrameType) -> None:
         """Where a frame of a library is: its name, and the line of user code that led there.
@@ -446,7 +433,7 @@ class CaughtRecorder:
         If that library only lies behind user code, the name is that of the function which the user
         has called: where inside of it the exception was caught is not known.
         """
-        place.library = self._library(frame) or "?"
+        place.library = self._library(frame) or frame.f_code.co_qualname
         place.is_left_out = _is_runner(frame)
         below, back = frame, frame.f_back
         for _ in range(_FARTHEST):
@@ -457,7 +444,8 @@ class CaughtRecorder:
                 place.facts, place.line = facts, facts.line_at(back)
                 place.call = self._names.call(back)
                 if not place.how:
-                    place.library = self._library(below) or place.library
+                    is_part = id(below.f_code) in self._table.through  # a comprehension
+                    place.library = "" if is_part else self._library(below) or place.library
                 return
             below, back = back, back.f_back
 
@@ -587,12 +575,3 @@ def _is_runner(frame: FrameType) -> bool:
     """Whether a frame is one of the libraries that run tests."""
     module = frame.f_globals.get("__name__")
     return type(module) is str and module.partition(".")[0] in _RUNNERS
-
-
-def _chain(handled: BaseException | None) -> set[int]:
-    """The ids of an exception that is handled and of those in whose handlers it arose."""
-    found: set[int] = set()
-    while handled is not None and len(found) < _MOST_CONTEXTS:
-        found.add(id(handled))
-        handled = _context_of(handled)
-    return found
