@@ -17,6 +17,7 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
+from pytest_cideldill.calltraces.exceptions import all_of, context_of, contexts_of, traceback_of
 from pytest_cideldill.calltraces.flights import Flight, Group, Place, Source
 from pytest_cideldill.calltraces.handlers import Handler, Handlers
 from pytest_cideldill.calltraces.left_behind import LeftBehind
@@ -38,7 +39,6 @@ _MOST_UNWOUND: Final = 20
 
 _MOST_SOURCES: Final = 2_000
 _MOST_WRAPPERS: Final = 20
-_MOST_CONTEXTS: Final = 20
 _FARTHEST: Final = 500
 _FIRST: Final = 3
 """So many exceptions of one class and place are looked at closely."""
@@ -61,12 +61,6 @@ _PROTOCOLS: Final = {
 
 _UNCERTAIN: Final = frozenset({"CancelledError", "RecursionError"})
 """These end tasks, or are replaced by others of their kind where the stack has no room."""
-
-_traceback_of: Final[Callable[[BaseException], Any]] = BaseException.__dict__[
-    "__traceback__"
-].__get__
-_context_of: Final[Callable[[BaseException], Any]] = BaseException.__dict__["__context__"].__get__
-_cause_of: Final[Callable[[BaseException], Any]] = BaseException.__dict__["__cause__"].__get__
 
 
 class Names(NamedTuple):
@@ -94,8 +88,7 @@ class CaughtRecorder:
         quiet: Threads that evaluate for us.
 
     Attributes:
-        libraries: Name functions; set by the source of events.
-        sees_libraries: Whether that source sees frames of libraries.
+        sees_libraries: Whether the source of events sees frames of libraries.
         waiting: Exceptions that left something behind, which is looked at again.
         lost: Ids of exceptions of which an event was lost, as there was no room on the stack.
     """
@@ -109,7 +102,7 @@ class CaughtRecorder:
         quiet: Mapping[int, int],
     ) -> None:
         self._rows, self._table, self._names, self._quiet = rows, table, names, quiet
-        self.libraries = Libraries(values.lens.project)
+        self._libraries = Libraries(values.lens.project)
         self.sees_libraries = True
         self._handlers = Handlers()
         self._left = LeftBehind(values)
@@ -139,7 +132,7 @@ class CaughtRecorder:
             traceback: From this frame inwards; None: it is that of the exception already.
         """
         try:
-            self._raise(frame, place, error, traceback or _traceback_of(error))
+            self._raise(frame, place, error, traceback or traceback_of(error))
         except RecursionError:
             self.lost.add(id(error))
         except Exception as failure:
@@ -164,7 +157,7 @@ class CaughtRecorder:
         if flight is None:
             return
         try:
-            if not flight.handlers or flight.handlers[-1].key != (id(frame.f_code), place):
+            if not flight.is_at(id(frame), (id(frame.f_code), place)):
                 flight.leaves(id(frame))
                 self._arrive(flight, frame, self._handlers.at(frame, place, type(error)), error)
         except RecursionError:
@@ -191,11 +184,10 @@ class CaughtRecorder:
 
     def passes(self, frame: FrameType, *, is_end: bool) -> None:
         """Another event of user code: a call begins, or a frame is left (`is_end`)."""
-        handled = sys.exc_info()[1]
         try:
-            self._pass(frame, id(handled), is_end=is_end)
+            self._pass(frame, is_end=is_end)
         except RecursionError:
-            self.lost.add(id(handled))
+            return
         except Exception as failure:
             if passes(failure):
                 raise
@@ -234,7 +226,7 @@ class CaughtRecorder:
         if flight is None:
             if not self._is_followed(frame, error):
                 return
-            flight = self._begin(frame, error, _traceback_of(error))
+            flight = self._begin(frame, error, traceback_of(error))
         flight.leaves(id(frame))
         self._arrive(flight, frame, self._handlers.after(frame, place, type(error)), error)
 
@@ -258,10 +250,11 @@ class CaughtRecorder:
             flight.anchor = self._above(frame)
             self.waiting[flight.error] = flight
 
-    def _pass(self, frame: FrameType, handled: int, *, is_end: bool) -> None:
+    def _pass(self, frame: FrameType, *, is_end: bool) -> None:
         back = 0 if is_end else id(frame.f_back)
+        handled = set(map(id, contexts_of(sys.exc_info()[1])))
         for flight in list(self.waiting.values()):
-            if flight.anchor not in (id(frame), back) or flight.error == handled:
+            if flight.anchor not in (id(frame), back) or flight.error in handled:
                 continue
             if is_end or flight.handlers:
                 self._verify(flight, frame if flight.anchor == id(frame) else frame.f_back)
@@ -323,16 +316,8 @@ class CaughtRecorder:
         Args:
             failure: What came out of it; that was not caught.
         """
-        pending, seen = [failure], set[int]()
-        while pending and len(seen) < 1_000:
-            error = pending.pop()
-            if error is None or id(error) in seen:
-                continue
-            seen.add(id(error))
+        for error in all_of(failure):
             self._drop(self._flights.get(id(error)))
-            pending += [_cause_of(error), _context_of(error)]
-            if layout.is_a(type(error), BaseExceptionGroup):
-                pending += BaseExceptionGroup.exceptions.__get__(error)
         for flight in list(self._flights.values()):
             self._end(flight)
         self.waiting.clear()
@@ -389,7 +374,7 @@ class CaughtRecorder:
 
     def _look_for_origin(self, flight: Flight, error: BaseException, traceback: Any) -> None:
         """A library may have made it of another one, in frames that were not followed."""
-        context = _context_of(error)
+        context = context_of(error)
         before = None if context is None else self._flights.get(id(context))
         if before is None or not before.handlers or traceback is None:
             return
@@ -430,16 +415,17 @@ class CaughtRecorder:
         self, flight: Flight, frame: FrameType, error: BaseException, *, is_leaving: bool
     ) -> None:
         """A handler raised another exception in the place of the one that it got."""
+        first = context_of(error)
+        if first is None:
+            return
         handled = None if is_leaving else sys.exc_info()[1]
-        context = _context_of(error)
-        for _ in range(_MOST_CONTEXTS):
-            if context is None or context is handled:
+        for context in contexts_of(first):
+            if context is handled:
                 return  # that one, and what is around it, is still being handled
             before = self._flights.get(id(context))
             if before is not None and before is not flight and before.is_in(id(frame)):
                 flight.of = flight.of or before.text
                 self._drop(before)
-            context = _context_of(context)
 
     def _name(self, place: Place, frame: FrameType) -> None:
         """Where a frame of a library is: its name, and the line of user code that led there.
@@ -447,7 +433,7 @@ class CaughtRecorder:
         If that library only lies behind user code, the name is that of the function which the user
         has called: where inside of it the exception was caught is not known.
         """
-        place.library = self._library(frame) or "?"
+        place.library = self._library(frame) or frame.f_code.co_qualname
         place.is_left_out = _is_runner(frame)
         below, back = frame, frame.f_back
         for _ in range(_FARTHEST):
@@ -458,7 +444,8 @@ class CaughtRecorder:
                 place.facts, place.line = facts, facts.line_at(back)
                 place.call = self._names.call(back)
                 if not place.how:
-                    place.library = self._library(below) or place.library
+                    is_part = id(below.f_code) in self._table.through  # a comprehension
+                    place.library = "" if is_part else self._library(below) or place.library
                 return
             below, back = back, back.f_back
 
@@ -477,7 +464,7 @@ class CaughtRecorder:
         return place
 
     def _library(self, frame: FrameType) -> str:
-        return self.libraries.of_function(frame.f_code, frame.f_globals)
+        return self._libraries.of_function(frame.f_code, frame.f_globals)
 
     def _is_test(self, code: CodeType) -> bool:
         """Whether code is the function of the test, or inside of it; wrappers have its name."""

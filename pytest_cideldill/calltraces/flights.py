@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pytest_cideldill.calltraces.codes import CodeFacts
 from pytest_cideldill.calltraces.left_behind import Left
+from pytest_cideldill.rendering import layout
 
 
 class Source:
@@ -17,7 +18,7 @@ class Source:
     def __init__(self, kind: type, facts: CodeFacts, line: int, library: str) -> None:
         self.kind = kind  # kept, so that its id stays taken
         self.facts, self.line, self.library = facts, line, library
-        self.text = ""
+        self.text = layout.class_name(kind)
         self.texts = 0
         self.looks: dict[int, int] = {}
 
@@ -93,6 +94,11 @@ class Flight:
     def is_in(self, frame: int) -> bool:
         """Whether a frame handles it."""
         return any(place.frame == frame for place in self.handlers)
+
+    def is_at(self, frame: int, key: tuple[int, int]) -> bool:
+        """Whether a frame is known to handle it with the handler of a key."""
+        place = self.handlers[-1] if self.handlers else None
+        return place is not None and place.frame == frame and place.key == key
 
     def leaves(self, frame: int) -> None:
         """It is not handled in a frame any more, nor in frames that this one has called."""

@@ -636,6 +636,73 @@ def run():
         ),
     ),
     Swallowed(
+        "uncertain",
+        """\
+class Job:
+    a = b = c = d = e = f = g = h = 0
+
+    def set(self, flag):
+        try:
+            self.a = int("x")
+        except ValueError:
+            pass
+        if flag:
+            self.b = 1
+        for self.c in ():
+            pass
+        while True:
+            self.d = 1
+            if flag:
+                self.g = 1
+            break
+        self.e = self.f = 2
+        with self:
+            self.h = 3
+            raise KeyError("k")
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *info):
+        self.b = 5
+
+def run():
+    job = Job()
+    try:
+        job.set(False)
+    except KeyError:
+        pass
+    return [1 for _ in job.__dict__]
+""",
+        (
+            "KeyError: 'k'  raised M:21 Job.set, caught M:33 run",
+            "  unwound: Job.set",
+            "  left behind: self.d=1 (M:14), self.e=2 (M:18), self.f=2 (M:18), self.h=3 (M:20)",
+            "ValueError: invalid literal for int() with base 10: 'x'"
+            "  raised M:6 Job.set, caught M:7 Job.set",
+        ),
+    ),
+    Swallowed(
+        "comprehension",
+        """\
+class Odd:
+    def __getattr__(self, name):
+        raise AttributeError(f"{name}!") from None
+
+    @property
+    def size(self):
+        return self.missing
+
+def run():
+    return list(hasattr(each, "size") for each in [Odd()])
+""",
+        (
+            "AttributeError: missing!  raised M:3 Odd.__getattr__, caught in C code,"
+            " called at M:10 run",
+            "  unwound: Odd.__getattr__ ← Odd.size",
+        ),
+    ),
+    Swallowed(
         "repaired",
         """\
 class Account:
@@ -667,6 +734,40 @@ def run():
             "ValueError: too much  raised M:16 Account.check, caught M:22 run",
             "  unwound: Account.check ← Account.take",
             "  left behind: self.count=1 (M:6)",
+        ),
+    ),
+    Swallowed(
+        "repaired_late",
+        """\
+class Account:
+    money, tries = 5, 0
+
+    def take(self, n):
+        self.tries = 1
+        self.money = -2
+        raise ValueError("too much")
+
+def note():
+    pass
+
+def run():
+    account = Account()
+    try:
+        account.take(7)
+    except ValueError:
+        try:
+            {}["log"]
+        except KeyError:
+            note()
+        account.money = 5
+    note()
+    account.tries = 0
+""",
+        (
+            "ValueError: too much  raised M:7 Account.take, caught M:16 run",
+            "  unwound: Account.take",
+            "  left behind: self.tries=1 (M:5)",
+            "KeyError: 'log'  raised M:18 run, caught M:19 run",
         ),
     ),
     Swallowed(

@@ -196,3 +196,29 @@ def run():
     recorded = record(_made(tmp_path, case), case.nodeid, tree=True, caught=True)
     places = {(row[1].partition(":")[0], row[4][1]) for row in recorded.of("caught")}
     assert places == {("RecursionError", 11), ("ValueError", 15)}
+
+
+BREAKS = """
+from pytest_cideldill.calltraces.caught import CaughtRecorder
+
+def broken(*_):
+    raise KeyError("broken")
+
+CaughtRecorder._begin = broken
+"""
+
+
+@pytest.mark.full
+def test_a_failure_of_ours_ends_this_part_alone(tmp_path: Path) -> None:
+    (case,) = (case for case in CASES if case.name == "function")
+    project = _made(tmp_path, case)
+    (project / "conftest.py").write_text(BREAKS, encoding="utf-8")
+    recorded = record(project, case.nodeid, tree=True, caught=True)
+    assert not recorded.of("caught")
+    ((_, limit, text),) = recorded.of("reached")
+    assert (limit, text.partition(" at ")[0]) == (
+        "caught",
+        "caught exceptions were not recorded: KeyError: broken",
+    )
+    assert set(recorded.names.values()) == {"test_it", "run", "outer", "inner"}
+    assert [row[2] for row in recorded.of("outcome")] == ["passed", "failed", "passed"]
