@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -48,12 +49,20 @@ def why(case: Case, root: Path) -> Asked:
 
 
 def further(case: Case, root: Path, proposals: Sequence[str]) -> Iterator[Asked]:
-    """Proposed questions: `tool {"name": "value"}: why` or `cideldill …`."""
-    for each in proposals:
-        if each.startswith("cideldill "):
-            yield _commanded(case, root, shlex.split(each.partition(": ")[0])[1:])
-        else:
-            yield _called(case, root, each)
+    """Proposed questions: `tool {"name": "value"}: why`, or `cideldill …: why`.
+
+    Tools are called on one server, as an agent's client has it.
+    """
+    with ExitStack() as stack:
+        client: RawClient | None = None
+        for each in proposals:
+            if each.startswith("cideldill "):
+                yield _commanded(case, root, shlex.split(each.partition(": ")[0])[1:])
+                continue
+            if client is None:
+                client = stack.enter_context(RawClient(root, env=_environment(case, root)))
+                client.initialize()
+            yield _called(client, each)
 
 
 def _commanded(case: Case, root: Path, words: Sequence[str]) -> Asked:
@@ -71,16 +80,13 @@ def _commanded(case: Case, root: Path, words: Sequence[str]) -> Asked:
     return Asked(question, reply["text"], seconds, parts, suspects, proposals)
 
 
-def _called(case: Case, root: Path, proposed: str) -> Asked:
-    """Call a tool of a server that is started for it, as an agent's client has one."""
+def _called(client: RawClient, proposed: str) -> Asked:
     tool, _, rest = proposed.partition(" ")
     arguments, _ = json.JSONDecoder().raw_decode(rest)
     question = f"{tool} {json.dumps(arguments)}"
-    with RawClient(root, env=_environment(case, root)) as client:
-        client.initialize()
-        begun = time.perf_counter()
-        result = client.request("tools/call", {"name": tool, "arguments": arguments})
-        seconds = time.perf_counter() - begun
+    begun = time.perf_counter()
+    result = client.request("tools/call", {"name": tool, "arguments": arguments})
+    seconds = time.perf_counter() - begun
     content = result["content"][0]["text"]
     if result.get("isError"):
         return Asked(question, "", seconds, refused=f"{question}: {content[:400]}")
