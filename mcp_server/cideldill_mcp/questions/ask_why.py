@@ -92,10 +92,9 @@ class _Asking:
         root = alone.recorded.rootdir or self._asker.questions.rootdir
         self.files = source_files(self._asker, root)
         if alone.test.outcome in FAILING:
-            found = await self._of_failure(alone)
-            return alone, [part for part in found if part is not None]
+            return alone, await self._with_path(alone, await self._of_failure(alone))
         seen, found = await self._of_order(alone)
-        return seen, [part for part in found if part is not None]
+        return seen, await self._with_path(seen, found)
 
     async def _of_failure(self, seen: Seen) -> list[Part | None]:
         """A test that fails when it runs alone."""
@@ -137,13 +136,21 @@ class _Asking:
         return None if earlier is None else earlier.outcome
 
     async def _first_parts(self, seen: Seen) -> list[Part | None]:
-        from cideldill_mcp.questions.why_parts import failure_part, path_part, swallowed_part
+        from cideldill_mcp.questions.why_parts import failure_part, swallowed_part
 
         return [
             await asyncio.to_thread(failure_part, seen.test, self.files),
-            await asyncio.to_thread(path_part, seen.recorded, seen.test),
             await asyncio.to_thread(swallowed_part, seen.test),
         ]
+
+    async def _with_path(self, seen: Seen, parts: list[Part | None]) -> list[Part]:
+        """All parts, in order; the path is made last, as it shows what the others are about."""
+        from cideldill_mcp.questions.why_parts import path_part
+
+        there = [each for each in parts if each is not None]
+        findings = [each for part in there for each in part.evidence]
+        path = await asyncio.to_thread(path_part, seen.recorded, seen.test, findings)
+        return there if path is None else [there[0], path, *there[1:]]
 
     async def _of_order(self, alone: Seen) -> tuple[Seen, list[Part | None]]:
         """A test that passes when it runs alone: does it fail behind others?

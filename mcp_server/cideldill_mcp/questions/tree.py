@@ -88,19 +88,27 @@ def tree_answer(
     return Answer(text, fields, bool(left_out or deeper), _next(test, tree.heaviest(missing)))
 
 
-def path_text(test: RecordedTest, phase: Phase, wanted: Sequence[Call], max_chars: int) -> str:
+def path_text(
+    test: RecordedTest,
+    phase: Phase,
+    wanted: Sequence[Call],
+    spoken: Collection[tuple[str, str, int]],
+    max_chars: int,
+) -> str:
     """The calls of one phase in short lines, within a size.
 
     Args:
         test: The test.
         phase: One of its phases.
         wanted: A chain of calls; it stays longest, then the functions in its last one, each once.
+        spoken: File, name and first line of functions that stay as long.
         max_chars: Most characters of the text.
     """
     with without_collector():
         tree = _Tree(test, wanted, is_short=True)
         items, _ = tree.items(None, [phase])
-        _prefer_functions([each for each in items if isinstance(each, _Node)], wanted)
+        nodes = [each for each in items if isinstance(each, _Node)]
+        _prefer_functions(nodes, wanted, spoken)
 
     def closing(left_out: Sequence[Item]) -> str:
         count = sum(each.weight for each in left_out)
@@ -109,7 +117,9 @@ def path_text(test: RecordedTest, phase: Phase, wanted: Sequence[Call], max_char
     return fit(items[1:], max_chars, closing, tree.mark, room=30)[0]
 
 
-def _prefer_functions(nodes: Sequence[_Node], wanted: Sequence[Call]) -> None:
+def _prefer_functions(
+    nodes: Sequence[_Node], wanted: Sequence[Call], spoken: Collection[tuple[str, str, int]]
+) -> None:
     """Let the first line of each function stay longer than further ones."""
     last = wanted[-1] if wanted else None
     seen: set[int] = set()
@@ -119,7 +129,10 @@ def _prefer_functions(nodes: Sequence[_Node], wanted: Sequence[Call]) -> None:
             continue
         seen.add(call.code.number)
         is_inside = last is not None and _is_below(call, last)
-        node.rank = min(node.rank, (0.4 if is_inside else 0.7) + 0.001 * node.depth)
+        code = call.code
+        is_spoken = (code.file, code.name, code.first) in spoken
+        rank = 0.3 if is_spoken else 0.4 if is_inside else 0.7
+        node.rank = min(node.rank, rank + 0.001 * node.depth)
     _keep_above(nodes)
 
 

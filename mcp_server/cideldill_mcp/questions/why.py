@@ -20,10 +20,10 @@ from cideldill_mcp.questions.why_parts import Part
 SUSPECTS: Final = 3
 """Functions that are named at the end."""
 
-_AROUND: Final = 6
+_AROUND: Final = 4
 """Lines before and behind a line of a function that has no room as a whole."""
 
-_LONG: Final = 40
+_LONG: Final = 24
 """Lines of a function that are shown as a whole, at most."""
 
 _LINES_OF_OTHERS: Final = 8
@@ -56,29 +56,41 @@ def why_answer(
     everyone = culprits(found, of_tests(recorded.tests))
     ranked = everyone[:SUSPECTS]
     names = [f"{at}. {_head(each)}" for at, each in enumerate(ranked, 1)]
-    kept = sum(len(each) + 1 for each in names) + min(max_chars // 3, 1_300) * bool(ranked)
-    room = max_chars - kept
-    texts: list[str] = []
-    is_cut = False
-    for part in (each for each in parts if each.lines):
-        share = max(80, min(part.most, room))
-        text = part.text(share)
-        is_cut = is_cut or len(text) < sum(len(line) + 1 for line in part.lines) - 1
-        if len(text) > room:
-            is_cut = True
-            continue
-        texts.append(text)
-        room -= len(text) + 1
+    kept = sum(len(each) + 1 for each in names) + min(max_chars // 4, 1_000) * bool(ranked)
+    present = [each for each in parts if each.lines]
+    texts = _fitted(present, max_chars - kept)
+    is_cut = sum(map(len, texts)) < sum(each.size for each in present)
+    texts = [each for each in texts if each]
     room = max_chars - sum(len(each) + 1 for each in texts)
-    shown = _suspects(ranked, names, files, room)
+    ran = functions(each for other in recorded.tests.values() for each in other.ran)
+    shown = _suspects(ranked, names, _Sources(files, ran), room)
     texts += shown
     room -= sum(len(each) + 1 for each in shown)
-    ran = functions(each for other in recorded.tests.values() for each in other.ran)
     texts += _lines_of(everyone[SUSPECTS:], ran, files, room)
     given = [part.name for part in parts if part.lines] + ["suspects"] * bool(ranked)
     fields = {"parts": given, "suspects": [each.to_plain() for each in ranked]}
     text = clipped("\n".join(texts), max_chars)
     return Answer(text, fields, is_cut, _next(test, everyone, text))
+
+
+def _fitted(parts: Sequence[Part], room: int) -> list[str]:
+    """The texts of the parts: each has what it needs at least, the rest of the room in turn."""
+    shares = [min(each.size, each.least) for each in parts]
+    left = room - sum(shares) - len(parts)
+    for at, each in enumerate(parts):
+        more = max(0, min(each.size - shares[at], each.most - shares[at], left))
+        shares[at] += more
+        left -= more
+    at = len(parts) - 1
+    while left < 0 and at > 0:  # a small answer has the first parts
+        left += shares[at]
+        shares[at] = 0
+        at -= 1
+    if left < 0:
+        shares[0] += left
+    return [
+        each.text(share) if share > 0 else "" for each, share in zip(parts, shares, strict=True)
+    ]
 
 
 def _lines_of(
@@ -112,7 +124,7 @@ def _head(culprit: Culprit) -> str:
 
 
 def _suspects(
-    ranked: Sequence[Culprit], names: Sequence[str], files: SourceFiles, room: int
+    ranked: Sequence[Culprit], names: Sequence[str], sources: _Sources, room: int
 ) -> list[str]:
     """The functions, with their source as far as there is room."""
     if not ranked:
@@ -121,10 +133,11 @@ def _suspects(
     lines = ["suspects:"]
     for at, (culprit, name) in enumerate(zip(ranked, names, strict=True)):
         lines.append(name)
-        source = _source(culprit, files)
+        source = sources.of(culprit)
         size = sum(len(line) + 1 for line in source)
-        if size > room and at == 0:
-            source = _part_of(source, room)
+        share = room if at == len(ranked) - 1 else room * 2 // 3
+        if size > share:
+            source = _part_of(source, share)
             size = sum(len(line) + 1 for line in source)
         if source and size <= room:
             lines += source
@@ -132,22 +145,36 @@ def _suspects(
     return lines
 
 
-def _source(culprit: Culprit, files: SourceFiles) -> list[str]:
-    """The source of a function, numbered; of a long one what is around its evidence."""
-    listing = files.listing(culprit.code)
-    about = {line for line in culprit.lines() if listing.first <= line <= listing.last}
-    lines = listing.text_lines()
-    if len(lines) > _LONG and about:
-        near = {n for line in about for n in range(line - _AROUND, line + _AROUND + 1)}
-        lines = [each for each in lines if each[0] in near or each[0] == listing.first]
-    shown: list[str] = []
-    before = 0
-    for number, text in lines:
-        if shown and number != before + 1:
-            shown.append("     …")
-        before = number
-        shown.append(f"{'>' if number in about else ' '}{number:>5}  {text}".rstrip())
-    return shown
+class _Sources:
+    """The source of functions as the answer shows it.
+
+    Args:
+        files: The sources.
+        ran: The functions that ran, with their lines.
+    """
+
+    def __init__(self, files: SourceFiles, ran: Mapping[Key, Function]) -> None:
+        self._files, self._ran = files, ran
+
+    def of(self, culprit: Culprit) -> list[str]:
+        """Numbered lines; of a long function those that ran, or are near to its evidence."""
+        listing = self._files.listing(culprit.code)
+        about = {line for line in culprit.lines() if listing.first < line <= listing.last}
+        lines = listing.text_lines()
+        function = self._ran.get(key_of(culprit.code))
+        if len(lines) > _LONG and (about or function is not None):
+            near = {n for line in about for n in range(line - _AROUND, line + _AROUND + 1)}
+            if not about and function is not None:
+                near = {n for line in function.lines for n in range(listing.start(line), line + 1)}
+            lines = [each for each in lines if each[0] in near or each[0] == listing.first]
+        shown: list[str] = []
+        before = 0
+        for number, text in lines:
+            if shown and number != before + 1:
+                shown.append("     …")
+            before = number
+            shown.append(f"{'>' if number in about else ' '}{number:>5}  {text}".rstrip())
+        return shown
 
 
 def _part_of(source: list[str], room: int) -> list[str]:

@@ -17,13 +17,18 @@ from cideldill_mcp.questions.fitting import counted, short
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.origin import Origin, fed_by, made_before, origin_of
-from cideldill_mcp.questions.ran import Function, Key, Remark, functions
+from cideldill_mcp.questions.ran import Function, Key, Remark, functions, key_of
 from cideldill_mcp.questions.recorded import BODIES, Call, Phase, Recorded, RecordedTest
 from cideldill_mcp.questions.swallowed import swallowed, swallowers
 from cideldill_mcp.questions.tree import path_text
 
 _PATH: Final = 1_200
 """Characters of the path."""
+
+_WEIGHTS: Final = {"left": 3.0, "right": 3.0, "for left": 2.0, "for right": 2.0}
+"""What the call says that a side came from; that of a variable of the line says less."""
+
+_LEAST_PATH: Final = 800
 
 _SWALLOWED: Final = 3
 """Exceptions that are shown."""
@@ -42,12 +47,19 @@ class Part:
         lines: Its text.
         evidence: What it says about functions.
         most: Characters that it may have.
+        least: Characters that it has before others have more.
     """
 
     name: str
     lines: list[str]
     evidence: list[Finding] = field(default_factory=list)
     most: int = 600
+    least: int = 400
+
+    @property
+    def size(self) -> int:
+        """Characters of its whole text."""
+        return sum(len(line) + 1 for line in self.lines)
 
     def text(self, most: int) -> str:
         """Its lines within a size."""
@@ -67,22 +79,31 @@ class Part:
 
 def failure_part(test: RecordedTest, files: SourceFiles) -> Part:
     """What failed."""
-    return Part("failure", failure_lines(test, files), most=1_100)
+    return Part("failure", failure_lines(test, files), most=1_100, least=600)
 
 
-def path_part(recorded: Recorded, test: RecordedTest) -> Part | None:
-    """The calls from the test to where the wrong value came from."""
+def path_part(
+    recorded: Recorded, test: RecordedTest, findings: Sequence[Finding] = ()
+) -> Part | None:
+    """The calls from the test to where the wrong value came from.
+
+    Args:
+        recorded: What the process saw.
+        test: The test.
+        findings: Of the other parts; calls of functions that they are about are shown sooner.
+    """
     phase = test.failure
     if phase is None or not (phase.roots or phase.continued):
         return None
     origin = origin_of(recorded, test)
     wanted = [] if origin is None else origin.chain
-    lines = path_text(test, phase, wanted, _PATH).splitlines()
+    spoken = {key_of(each.code) for each in findings}
+    lines = path_text(test, phase, wanted, spoken, _PATH).splitlines()
     if not lines:
         return None
     evidence = [*_of_origin(origin, test), *_inside(origin, phase)]
     if origin is None or not origin.text:
-        return Part("path", ["path:", *lines], evidence, most=_PATH + 200)
+        return Part("path", ["path:", *lines], evidence, most=_PATH + 200, least=_LEAST_PATH)
     heads = [f"path: {_came_from(origin)}"]
     earlier = made_before(recorded, test, origin)
     if earlier is not None:
@@ -90,7 +111,7 @@ def path_part(recorded: Recorded, test: RecordedTest) -> Part | None:
         heads.append(f"  before, it was {how} by {_named(earlier.call)}")
         reason = f"made {short(origin.text, 40)} before"
         evidence.append(Finding(earlier.call.code, "earlier", 3.0, reason))
-    return Part("path", [*heads, *lines], evidence, most=_PATH + 300)
+    return Part("path", [*heads, *lines], evidence, most=_PATH + 300, least=_LEAST_PATH)
 
 
 def _came_from(origin: Origin) -> str:
@@ -171,10 +192,11 @@ def swallowed_part(test: RecordedTest) -> Part | None:
     if not lines:
         return None
     evidence = [
-        Finding(each.code, "swallowed", 1.6 if each.caught.left else 1.0, each.reason)
+        Finding(each.code, "swallowed", 1.6 if each.caught.left else 0.8, each.reason)
         for each in swallowers(test, _SWALLOWED)
     ]
-    return Part("swallowed", ["swallowed:", *(f"  {each}" for each in lines)], evidence)
+    lines = ["swallowed:", *(f"  {each}" for each in lines)]
+    return Part("swallowed", lines, evidence, least=300)
 
 
 def edited_part(found: Edited) -> Part | None:
@@ -201,7 +223,8 @@ def only_here_part(
     if not found.lines:
         return None if not evidence else Part("", [], evidence)
     head, *lines = found.lines
-    return Part("only_here", [f"only here, {head}", *(f"  {each}" for each in lines)], evidence)
+    lines = [f"only here, {head}", *(f"  {each}" for each in lines)]
+    return Part("only_here", lines, evidence, least=500)
 
 
 def _only_here_weight(remark: Remark) -> float:
@@ -229,4 +252,4 @@ def differs_part(compared: Compared) -> Part | None:
     found = [Finding(first.left.code, "differs", 4.0, "got the same and did something else", line)]
     inner = [] if first.child is None else [each for each in first.child if each is not None]
     found += [Finding(each.code, "differs", 1.0, "called otherwise") for each in inner[:1]]
-    return Part("differs", [head, *what_differs(compared)], found, most=700)
+    return Part("differs", [head, *what_differs(compared)], found, most=700, least=600)
