@@ -90,10 +90,11 @@ def test_the_call_of_the_page_gets_the_reply_that_is_shown(tmp_path: Path) -> No
         replay(agent, page)
 
 
-def test_the_command_of_the_readme_shows_the_call(tmp_path: Path) -> None:
-    (line,) = (text.strip() for text in blocks(README, "sh") if " trace " in text)
-    program, _, arguments = line.partition(" ")
-    assert program == ".venv/bin/cideldill"
-    assert "found = _RATES[code]  → found=Decimal('0.05')" in printed(
-        arguments, copied("shop", tmp_path)
-    )
+def test_the_commands_of_the_readme_say_why_and_show_the_call(tmp_path: Path) -> None:
+    (block,) = (text for text in blocks(README, "sh") if " trace " in text)
+    project = copied("shop", tmp_path)
+    shows = ("shop.pricing.rate  ", "found = _RATES[code]  → found=Decimal('0.05')")
+    for line, shown in zip(block.splitlines(), shows, strict=True):
+        program, _, arguments = line.partition(" ")
+        assert program == ".venv/bin/cideldill"
+        assert shown in printed(arguments, project)
