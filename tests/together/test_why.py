@@ -220,6 +220,24 @@ def test_an_edit_that_the_test_ran_is_shown(make_project: MakeProject) -> None:
     assert "working tree" in reply["suspects"][0]["reason"]
 
 
+@pytest.mark.full
+def test_a_test_that_does_not_end_is_shown_where_it_was(bench: Bench) -> None:
+    """With what ran in the time; also of a file, of which it is the first that fails."""
+    bench.write(
+        test_hangs="""
+        import time
+        def wait(seconds):
+            while True: time.sleep(seconds)
+        def work(): wait(0.01)
+        def test_hangs(): work()
+        """
+    )
+    reply = why(bench, "test_hangs.py", timeout_s=8)
+    assert reply["outcome"] in ("unfinished", "failed")
+    assert reply["text"].startswith("partial: ")
+    assert reply["suspects"][0]["function"] == "test_hangs.wait"
+
+
 # --- refusals, sizes, the command ---------------------------------------------------------------
 
 

@@ -13,8 +13,9 @@ from cideldill_mcp.questions.asker import (
     Bounds,
     Earlier,
     Seen,
+    cut_notes,
+    flakiness,
     noted,
-    notes,
     ran,
     reply,
     see,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 NAME = "test_why"
 
 _TEXTS = ("why", "why_parts", "why_differs", "divergence", "inside")
+
+_FAILING = FAILING | {"unfinished"}
 
 _NEIGHBOURS_S = 20.0
 """Seconds that tests near the failing one may take."""
@@ -63,7 +66,8 @@ async def why(asker: Asker, asked: Why, bounds: Bounds) -> dict[str, Any]:
     with asker.questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
         made = _Asking(asker, question)
         seen, parts = await made.parts(nodeid)
-        lines = notes(question, seen, asker)
+        lines = _notes(question, seen)
+        lines += flakiness(asker, seen.test.nodeid, seen.test.outcome)
 
         def make(max_chars: int) -> Answer:
             from cideldill_mcp.questions.why import why_answer
@@ -89,9 +93,11 @@ class _Asking:
     async def parts(self, nodeid: str) -> tuple[Seen, list[Part]]:
         """The failing test, and the parts that say something, in their order."""
         alone = await see(self._question, _request([nodeid]), _TEXTS)
+        if len(alone.recorded.tests) > 1:  # a file, say: of it the first that failed
+            alone = await see(self._question, _request([alone.test.nodeid]))
         root = alone.recorded.rootdir or self._asker.questions.rootdir
         self.files = source_files(self._asker, root)
-        if alone.test.outcome in FAILING:
+        if alone.test.outcome in _FAILING:
             return alone, await self._with_path(alone, await self._of_failure(alone))
         seen, found = await self._of_order(alone)
         return seen, await self._with_path(seen, found)
@@ -170,7 +176,7 @@ class _Asking:
             raise _passes(alone, search.runs)
         together = _request([*order.before, nodeid])
         seen = await see(self._question, together, nodeid=nodeid)
-        if seen.test.outcome not in FAILING:
+        if seen.test.outcome not in _FAILING:
             raise _passes(alone, search.runs + 1)
         parts = await self._first_parts(seen)
         compared = await _unless_refused(
@@ -181,6 +187,13 @@ class _Asking:
         parts.append(await asyncio.to_thread(order_part, order, seen, compared, self.files))
         parts.append(await self._edited(seen))
         return seen, parts
+
+
+def _notes(question: Question, seen: Seen) -> list[str]:
+    """What has to be known of an answer for which there was not the time."""
+    if seen.run.cut is not None:
+        return cut_notes(question, seen.run, "the test was")
+    return cut_notes(question, replace(seen.run, cut=question.cut), "tests near it were")
 
 
 def _request(nodeids: list[str]) -> TraceRequest:

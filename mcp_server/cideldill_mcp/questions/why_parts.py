@@ -16,7 +16,7 @@ from cideldill_mcp.questions.failure_text import failure_lines
 from cideldill_mcp.questions.fitting import counted, short
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.only_here import only_here
-from cideldill_mcp.questions.origin import Origin, fed_by, made_before, origin_of
+from cideldill_mcp.questions.origin import Origin, above, fed_by, made_before, origin_of
 from cideldill_mcp.questions.ran import Function, Key, Remark, functions, key_of
 from cideldill_mcp.questions.recorded import BODIES, Call, Phase, Recorded, RecordedTest
 from cideldill_mcp.questions.swallowed import swallowed, swallowers
@@ -27,6 +27,8 @@ _PATH: Final = 1_200
 
 _WEIGHTS: Final = {"left": 3.0, "right": 3.0, "for left": 2.0, "for right": 2.0}
 """What the call says that a side came from; that of a variable of the line says less."""
+
+_CTRL_C: Final = "KeyboardInterrupt"
 
 _LEAST_PATH: Final = 800
 
@@ -93,6 +95,8 @@ def path_part(
         findings: Of the other parts; calls of functions that they are about are shown sooner.
     """
     phase = test.failure
+    if phase is None and test.outcome == "unfinished":
+        return _unended_part(test)
     if phase is None or not (phase.roots or phase.continued):
         return None
     origin = origin_of(recorded, test)
@@ -112,6 +116,26 @@ def path_part(
         reason = f"made {short(origin.text, 40)} before"
         evidence.append(Finding(earlier.call.code, "earlier", 3.0, reason))
     return Part("path", [*heads, *lines], evidence, most=_PATH + 300, least=_LEAST_PATH)
+
+
+def _unended_part(test: RecordedTest) -> Part | None:
+    """The calls that have not ended, of a test that did not; Ctrl-C may have ended it."""
+    calls = [
+        call
+        for call in test.calls.values()
+        if not call.thread and (not call.has_ended or call.error == _CTRL_C)
+    ]
+    if not calls:
+        return None
+    inmost = max(calls, key=lambda call: call.number)
+    chain = [*above(inmost), inmost]
+    lines = path_text(test, test.phases[-1], chain, (), _PATH).splitlines()
+    found = [
+        Finding(call.code, "path", 3.0 / (at + 1), "has not ended")
+        for at, call in enumerate(reversed(chain))
+    ]
+    head = f"path: it was in {_named(inmost)}"
+    return Part("path", [head, *lines], found, most=_PATH + 200, least=_LEAST_PATH)
 
 
 def _came_from(origin: Origin) -> str:
