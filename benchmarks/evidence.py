@@ -170,6 +170,8 @@ def totals(title: str, results: Sequence[Result]) -> Iterator[str]:
         f"    with two more questions: {_read([each.three for each in results])}; "
         f"{median(each.seconds for each in results):.1f} s"
     )
+    until = [each.first if each.first.is_found else each.three for each in results]
+    yield f"    read until it is found: {median(each.characters for each in until):,.0f} characters"
     yield f"    pytest -q: {_read([each.quiet for each in results])}"
     yield f"    pytest -l: {_read([each.locals for each in results])}"
 

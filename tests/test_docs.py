@@ -106,7 +106,7 @@ def test_the_first_command_installs_and_shows_the_demo_in_a_fresh_clone(tmp_path
     assert done.stdout.splitlines()[-1].startswith("Cause: shop/pricing.py:")
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_the_benchmark_runs() -> None:
     """Its figures are for people; here it only has to come to its end."""
     arguments = ["--runs", "1", "--calls", "2", "--pairs", "1", "--tests", "1"]

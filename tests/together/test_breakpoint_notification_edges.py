@@ -304,6 +304,7 @@ def test_steady():
 """
 
 
+@pytest.mark.soak
 def test_a_hundred_notifications_a_second_are_reported_for_ten_seconds_without_loss(
     make_project: MakeProject,
 ) -> None:

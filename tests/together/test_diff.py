@@ -72,9 +72,7 @@ def known(text: str) -> str:
     return _TAG.sub("#", text)
 
 
-OFTEN = frozenset(
-    {"deep", "mutation", "exception", "noise", "hostile", "secrets", "cycles", "equal", "passes"}
-)
+OFTEN = frozenset({"deep", "exception", "noise", "secrets", "passes"})
 """Programs of the full tier, beside the quick ones; all others are in the soak tier."""
 
 

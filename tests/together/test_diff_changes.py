@@ -88,7 +88,7 @@ def test_the_command_prints_the_same(asking: Bench, name: str) -> None:
     assert known(done.stdout) == known(reply["text"] + "\n")
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_a_spec_has_one_experiment(asking: Bench) -> None:
     case = next(each for each in CHANGED if each.name == "condition")
     file = asking.root.parent / "spec.json"

@@ -214,7 +214,10 @@ SETTINGS = {
     ),
 }
 
-SECOND = ("PYTHONWARNINGS", "tracemalloc, ASCII", "safe path, importlib")
+SECOND = (
+    *("PYTHONWARNINGS", "tracemalloc, ASCII", "safe path, importlib"),
+    *("-W error", "-X dev -b -b"),
+)
 """Settings of a kind of which another one is in the full tier."""
 
 CALLS = 12

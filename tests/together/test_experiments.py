@@ -180,7 +180,7 @@ def test_the_fix_flips_and_a_wrong_constant_does_not(asking: Bench, case: Case) 
     assert digest_of(asking.root) == before
 
 
-@full
+@pytest.mark.soak
 def test_the_command_says_the_same(asking: Bench, tmp_path: Path) -> None:
     spec = tmp_path / "spec.json"
     asked: list[dict[str, Any]] = [

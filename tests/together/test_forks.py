@@ -63,6 +63,7 @@ def both(bench: Bench, nodeids: list[str], experiments: list[dict[str, Any]], **
     return warm
 
 
+@full
 def test_two_changes_come_out_as_in_processes_of_their_own(asking: Bench) -> None:
     names = ("a result", "a local")
     changes = [{"name": name} | CHANGES[name][0] for name in names]
@@ -70,14 +71,14 @@ def test_two_changes_come_out_as_in_processes_of_their_own(asking: Bench) -> Non
     assert reply["cause"] == "a result"
 
 
-@pytest.mark.parametrize("start", [pytest.param(0, marks=full), *soaking([1, 2, 3])])
+@pytest.mark.parametrize("start", soaking([0, 1, 2, 3]))
 def test_all_changes_come_out_as_in_processes_of_their_own(asking: Bench, start: int) -> None:
     some = list(CHANGES.items())[start::4]
     changes = [{"name": name} | change for name, (change, _) in some]
     both(asking, ["test_shop.py"], changes, evaluate=["cart.items"])
 
 
-@full
+@pytest.mark.soak
 def test_what_is_not_applied_is_explained_as_in_processes_of_their_own(asking: Bench) -> None:
     changes = [{"name": name} | change for name, (change, _) in NOT_APPLIED.items()]
     both(asking, ["test_shop.py::test_total"], changes)
@@ -178,7 +179,7 @@ def test_a_test_that_forks_would_disturb_is_not_forked(asking: Bench) -> None:
     assert reply["baseline"]["test_own.py::test_process"] == "passed"
 
 
-@full
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_one_that_hangs_holds_no_other_one_up_and_nothing_is_left(asking: Bench) -> None:
     pids = asking.root / "pids.txt"

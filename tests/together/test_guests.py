@@ -174,7 +174,11 @@ def test_failures_of_every_runner_pause_and_end_as_without_the_debugger(
 
 
 @pytest.mark.parametrize(
-    ("worker", "args"), [("main", []), ("gw", ["-n2", "--dist=loadfile"])], ids=["main", "xdist"]
+    ("worker", "args"),
+    [
+        pytest.param("main", [], id="main"),
+        pytest.param("gw", ["-n2", "--dist=loadfile"], id="xdist", marks=pytest.mark.soak),
+    ],
 )
 def test_each_attempt_is_reported_and_the_last_one_counts(
     crowd: Bench, worker: str, args: list[str]

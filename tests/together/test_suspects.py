@@ -127,7 +127,7 @@ def test_a_short_answer_keeps_the_first_functions(seeded: tuple[Agent, Path]) ->
     assert "truncated" not in whole
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_tests_are_chosen_as_pytest_chooses_them(seeded: tuple[Agent, Path]) -> None:
     agent, root = seeded
     by_keyword = agent.call("test_suspects", keyword="test_days")

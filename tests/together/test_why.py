@@ -248,7 +248,7 @@ def test_a_test_that_passes_has_no_why(bench: Bench) -> None:
     assert "in 2 runs with other tests" in error["message"]
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_a_small_answer_keeps_the_failure_and_a_function(seeded: Agent) -> None:
     for most in (500, 800, 1_500):
         reply = why(seeded, "branch/test_branch.py::test_coupon", max_chars=most)
