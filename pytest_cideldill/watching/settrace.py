@@ -80,6 +80,7 @@ class _Events:
     """Hands the events of a traced call on to the watch."""
 
     chosen: Final = None
+    caught: Final = None
     counts_lines: Final = True
     wants_libraries: Final = False
 

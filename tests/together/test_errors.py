@@ -16,7 +16,7 @@ def _one_run(shared_bench: Bench) -> None:
     shared_bench.test("def test_it(): pass")
 
 
-@pytest.mark.parametrize("name", ["breakpoint_nonsense", "", "Test_Run", "test_why"])
+@pytest.mark.parametrize("name", ["breakpoint_nonsense", "", "Test_Run", "test_polluter"])
 def test_an_unknown_tool_is_a_json_rpc_error(bench: Bench, name: str) -> None:
     """Unknown tool: JSON-RPC error -32602."""
     with pytest.raises(MCPError) as caught:

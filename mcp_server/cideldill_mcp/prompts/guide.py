@@ -13,8 +13,8 @@ _LINES: tuple[tuple[str, ...], ...] = (
     ("Debugs pytest tests, each `test_run` in a fresh process. A failing test in five steps:",),
     (
         "1. Ask before you read files: `test_why` says why a test fails. `test_trace`: its calls, "
-        "or each line of one. `test_watch`: who set a value. `test_diff`: where it parts from a "
-        "test that passes. `test_experiment`: what if? A paused run stays so.",
+        "or each line of one. `test_watch`: who set a value. `test_diff`: where it parts from one "
+        "that passes. `test_experiment`: what if?",
         "1. Run: `test_run` with nodeids, keyword or last_failed. Its reply has the first failure, "
         "paused, with the autopsy: exception, frames, locals, what was compared, parameters that "
         "pass, fixtures, output. Read it before you call more.",

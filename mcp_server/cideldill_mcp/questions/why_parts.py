@@ -18,7 +18,7 @@ from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.origin import Origin, above, fed_by, made_before, origin_of
 from cideldill_mcp.questions.ran import Function, Key, Remark, functions, key_of
-from cideldill_mcp.questions.recorded import BODIES, Call, Phase, Recorded, RecordedTest
+from cideldill_mcp.questions.recorded import Call, Phase, Recorded, RecordedTest
 from cideldill_mcp.questions.swallowed import swallowed, swallowers
 from cideldill_mcp.questions.tree import path_text
 
@@ -26,7 +26,10 @@ _PATH: Final = 1_200
 """Characters of the path."""
 
 _WEIGHTS: Final = {"left": 3.0, "right": 3.0, "for left": 2.0, "for right": 2.0}
-"""What the call says that a side came from; that of a variable of the line says less."""
+"""How much it speaks for a call that a side came from it."""
+
+_OF_VARIABLE: Final = 1.0
+"""The same of a variable of the line."""
 
 _CTRL_C: Final = "KeyboardInterrupt"
 
@@ -157,10 +160,9 @@ def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Finding]:
     if origin is None:
         return _last_calls(test)
     if origin.text:
-        what = (
-            f"gave {origin.side}{' at ' * bool(origin.path)}{origin.path}: {short(origin.text, 40)}"
-        )
-        weights = (3.0, 1.0)
+        what = f"gave {_place(origin)}: {short(origin.text, 40)}"
+        weight = _WEIGHTS.get(origin.side, _OF_VARIABLE)
+        weights = weight, weight / 3
     else:
         what, weights = f"raised {short(origin.call.error or '', 60)}", (2.0, 0.8)
     found = [Finding(origin.call.code, "path", weights[0], what)]
@@ -186,11 +188,9 @@ def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Finding]:
 
 def _inside(origin: Origin | None, phase: Phase) -> Iterator[Finding]:
     """What ran inside of the origin, or else in the phase: near calls first, late ones first."""
-    roots = phase.roots if origin is None or origin.call.code.kind in BODIES else [origin.call]
-    if origin is not None and not origin.call.children:
-        roots = phase.roots
+    is_inside = origin is not None and origin.call.children
+    level = [origin.call] if is_inside and origin is not None else list(phase.roots)
     seen: set[int] = set()
-    level = list(roots)
     for depth in range(1, _DEEPEST):
         level = [child for call in level for child in call.children]
         for call in reversed(level[-_MOST_OF_LEVEL:]):
