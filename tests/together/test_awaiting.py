@@ -8,6 +8,7 @@ import pytest
 
 from tests.together.driver import only_stop
 from tests.together.real_package import environment
+from tests.together.tiers import rest_in_soak
 from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.full
@@ -169,7 +170,9 @@ ENDLESS = [
 ]
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize(
+    "runner", rest_in_soak(["pytest-asyncio", "unittest", "a loop of a fixture"], RUNNERS)
+)
 def test_await_goes_on_in_the_loop_of_the_runner(tmp_path: Path, runner: str) -> None:
     """What fixtures opened can be waited for, in the context of the test; all ends as before."""
     env = environment() | {"PYTEST_ADDOPTS": ""}

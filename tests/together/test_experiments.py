@@ -309,7 +309,7 @@ NOT_APPLIED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@full
+@pytest.mark.soak
 def test_what_was_not_reached_is_not_applied(asking: Bench) -> None:
     named = [{"name": name} | change for name, (change, _) in NOT_APPLIED.items()]
     reply = ask(asking, ["test_shop.py::test_total"], *named)

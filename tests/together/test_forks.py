@@ -154,7 +154,7 @@ def test_what_forks_would_share_is_not_forked(asking: Bench, obstacle: str) -> N
     assert parents(asking, f"{name}.py") == parents(asking, f"{name}.py", fresh=True)
 
 
-@full
+@pytest.mark.soak
 def test_what_ran_before_the_tests_is_not_forked(asking: Bench) -> None:
     call = "import threading\nthread = threading.Thread(target=lost)\nthread.start()\nthread.join()"
     asking.write(test_called=f"{textwrap.dedent(LOST)}\n{call}")
@@ -163,7 +163,7 @@ def test_what_ran_before_the_tests_is_not_forked(asking: Bench) -> None:
     both(asking, ["test_called.py"], EXPERIMENTS)
 
 
-@full
+@pytest.mark.soak
 def test_a_test_that_forks_would_disturb_is_not_forked(asking: Bench) -> None:
     asking.write(
         test_own=f"""

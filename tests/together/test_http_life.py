@@ -30,6 +30,7 @@ from tests.together.frontend import (
     module_command,
     wait_until,
 )
+from tests.together.tiers import rest_in_soak
 from tests.together.transcript import blocks
 from tests.together.web import (
     ACCEPT,
@@ -279,7 +280,10 @@ def deaf(place: Place, path: str, headers: dict[str, str]) -> Iterator[None]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    rest_in_soak([signal.SIGTERM], [signal.SIGTERM, signal.SIGINT, signal.SIGKILL]),
+)
 def test_the_end_waits_for_nobody(make_project: MakeProject, number: signal.Signals) -> None:
     """Streams of every kind are open, calls are under way, and some clients do not read."""
     project = make_project(test_it=RECORDED)

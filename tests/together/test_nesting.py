@@ -208,7 +208,10 @@ SYSMON = ("sysmon", False) if sys.version_info >= (3, 12) else ("pytrace", True)
 
 @full
 @pytest.mark.parametrize("options", [{"behavior": "go"}, {"condition": "False"}], ids=str)
-@pytest.mark.parametrize(("core", "branch"), [("ctrace", True), ("ctrace", False), SYSMON])
+@pytest.mark.parametrize(
+    ("core", "branch"),
+    [("ctrace", True), pytest.param("ctrace", False, marks=pytest.mark.soak), SYSMON],
+)
 def test_coverage_measures_what_it_measures_without_us(
     make_project: MakeProject, core: str, branch: bool, options: dict[str, str]
 ) -> None:

@@ -264,7 +264,7 @@ log_file = out/tests.log
 """
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_a_project_of_many_plugins_is_answered_and_left_as_it_is(make_project: MakeProject) -> None:
     project = make_project(
         test_good="def test_good(): pass",

@@ -155,6 +155,7 @@ def test_a_suite_in_workers_ends_as_without_the_debugger(
         assert_same(suite, tmp_path / "driven.json", all_results(agent))
 
 
+@pytest.mark.soak
 def test_a_pause_at_every_failure_changes_none(broken: Suite, tmp_path: Path) -> None:
     with connected(server(broken.root, env=environment())) as agent:
         reply = driven(agent, broken, tmp_path / "driven.json")

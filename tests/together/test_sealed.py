@@ -31,7 +31,8 @@ WALKER = """
     def pytest_sessionfinish():
         found = {"builtins": [], "faked": [], "imports": [], "calls": []}
         ours = {n: m for n, m in sys.modules.items() if n.startswith("pytest_cideldill.")}
-        outside = ("plugin", "hookspecs", "fixtures", "config.parsers", "interpreter.sealed")
+        outside = ("plugin", "hookspecs", "fixtures", "config.agents", "config.parsers")
+        outside += ("interpreter.sealed",)
         for name, module in ours.items():
             part = name.partition(".")[2]
             if part in outside:
@@ -66,6 +67,7 @@ LATE_IMPORTS = {
     # Before the first conftest.
     "hooks.start.switch_on: pytest_cideldill.hooks.debugged_process",
     "hooks.start._declared: pytest_cideldill.hooks.declared_tracepoints",
+    "hooks.start._record: pytest_cideldill.hooks.why",
     "hooks.recording.begin: pytest_cideldill.hooks.start",
     "config.settings._ini_type: pytest",
     "config.settings._from_ini: pytest",

@@ -169,8 +169,23 @@ IMPLIED = {
 }
 """SIGINT and SIGTERM take the same way in the front end."""
 
+SECOND = {
+    (way, scene)
+    for way in ("SIGINT", "SIGKILL", "end of file")
+    for scene in ("in two workers, one paused", "in two workers that send without end")
+} - {("SIGKILL", "in two workers that send without end")}
+"""Further members of a kind, which are in the soak tier."""
+
 PAIRS = [
-    pytest.param(way, scene, marks=() if (way, scene) in FAST else pytest.mark.full)
+    pytest.param(
+        way,
+        scene,
+        marks=()
+        if (way, scene) in FAST
+        else pytest.mark.soak
+        if (way, scene) in SECOND
+        else pytest.mark.full,
+    )
     for scene in SCENES
     for way in WAYS
     if (way, scene) not in IMPLIED
@@ -238,7 +253,7 @@ EDITED = """
 """
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_ten_runs_with_edits_between_them_leak_nothing(make_project: MakeProject) -> None:
     """Each stops twice and is looked into. Counted from outside, while paused and when over:
     processes, threads and descriptors (sockets among them), of the server and of all it started.

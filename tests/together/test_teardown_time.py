@@ -25,6 +25,7 @@ from tests.together.frontend import (
     module_command,
     wait_until,
 )
+from tests.together.tiers import rest_in_soak
 from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.long(135)
@@ -352,12 +353,12 @@ def end(server: FrontEnd, way: str) -> None:
 @pytest.mark.parametrize(
     ("way", "scene"),
     [
-        pytest.param("SIGKILL", "in mid-test", marks=full),
+        pytest.param("SIGKILL", "in mid-test", marks=pytest.mark.soak),
         pytest.param("SIGTERM", "in mid-test", marks=full),
         pytest.param("end of file", "in mid-test", marks=full),
         pytest.param("SIGKILL", "at a pause", marks=full),
-        pytest.param("end of file", "failed", marks=full),
-        pytest.param("SIGKILL", "failed", marks=full),
+        pytest.param("end of file", "failed", marks=pytest.mark.soak),
+        pytest.param("SIGKILL", "failed", marks=pytest.mark.soak),
     ],
 )
 def test_everything_that_cleans_up_does_so_when_the_server_ends(
@@ -384,7 +385,7 @@ def test_everything_that_cleans_up_does_so_when_the_server_ends(
 
 @linux
 @full
-@pytest.mark.parametrize("way", ["test_stop", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("way", rest_in_soak(["test_stop"], ["test_stop", "SIGTERM", "SIGKILL"]))
 def test_workers_tear_down_what_each_of_them_has(make_project: MakeProject, way: str) -> None:
     test = """
         import os, pathlib, time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
@@ -15,3 +15,8 @@ def rest_in_full(quick: str, values: Iterable[str]) -> list[Any]:
     return [
         each if each == quick else pytest.param(each, marks=pytest.mark.full) for each in values
     ]
+
+
+def rest_in_soak(kept: Collection[Any], values: Iterable[Any]) -> list[Any]:
+    """Parameters of a test: some stay in its tier, further members of the kind go to the soak."""
+    return [each if each in kept else pytest.param(each, marks=pytest.mark.soak) for each in values]
