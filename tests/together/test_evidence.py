@@ -14,7 +14,7 @@ from tests.together.real_package import Record, plain_run
 
 pytestmark = pytest.mark.long(20)
 
-QUICK = ("depot_app", "depot-deep-loop", "flows-leak-global")
+QUICK = ("depot-deep-loop",)
 """The fast tier tries these projects and cases."""
 
 BESIDE = 3

@@ -126,6 +126,7 @@ def parents(bench: Bench, file: str, **more: Any) -> set[str]:
     return {each["values"][PARENT] for each in asked["experiments"]}
 
 
+@full
 def test_experiments_have_one_parent_which_is_not_that_of_fresh_ones(asking: Bench) -> None:
     asking.write(test_lost=LOST)
     warm, fresh = parents(asking, "test_lost.py"), parents(asking, "test_lost.py", fresh=True)

@@ -124,6 +124,7 @@ RAISES = """
     """
 
 
+@pytest.mark.full
 def test_the_first_difference_of_large_values_is_named(bench: Bench) -> None:
     bench.write(test_big=BIG)
     reply = why(bench, "test_big.py::test_big")
