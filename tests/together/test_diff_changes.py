@@ -114,7 +114,7 @@ def test_a_spec_has_one_experiment(asking: Bench) -> None:
         ({"patch": [{"file": "no.py", "old": "a", "new": "b"}]}, "file_not_found", "no.py"),
         ({"patch": [{"file": "FILE", "old": "a"}]}, "missing_parameter", "a patch needs new"),
         ({"name": "nothing"}, "invalid_parameter", "at least one of patch"),
-        ({"pach": []}, "invalid_parameter", "against.pach"),
+        ({"patsh": []}, "invalid_parameter", "against.patsh"),
         (17, "invalid_parameter", "against"),
         ("{}", "invalid_parameter", "at least one of patch"),
         ({"order": ["test_constant.py::test_fee"]}, "test_not_found", "order does not have"),
