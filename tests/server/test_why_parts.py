@@ -65,6 +65,7 @@ def test_a_test_that_called_nothing_has_its_failure_alone(rows: Rows, tmp_path: 
     assert edited_part(Edited()) is None
     answer = why_answer(recorded, test, [failure_part(test, files)], files, 4_000)
     assert answer.fields == {"parts": ["failure"], "suspects": []}
+    assert not answer.truncated
     assert answer.text.splitlines() == [
         f"{NODEID}  failed: AssertionError: assert 3 == 4  tests/test_shop.py:7",
         "  tests/test_shop.py:7 test_total",

@@ -92,6 +92,7 @@ def test_the_faulty_function_is_among_the_suspects_with_its_source(
     reply = why(seeded, f"{name}/test_{name}.py::{FAILING[name]}")
     assert parts_of(reply) >= {"failure", "path", "suspects"}
     assert len(reply["suspects"]) <= LIKELIEST
+    assert "truncated" not in reply
     functions = [each["function"] for each in reply["suspects"]]
     assert f"{name}.code.{case.faulty}" in functions, reply["text"]
     assert f"def {case.faulty}(" in reply["text"].partition("\nsuspects:")[2]

@@ -59,7 +59,7 @@ def why_answer(
     kept = sum(len(each) + 1 for each in names) + min(max_chars // 4, 1_000) * bool(ranked)
     present = [each for each in parts if each.lines]
     texts = _fitted(present, max_chars - kept)
-    is_cut = sum(map(len, texts)) < sum(each.size for each in present)
+    is_cut = sum(map(len, texts)) < sum(each.size - 1 for each in present)
     texts = [each for each in texts if each]
     room = max_chars - sum(len(each) + 1 for each in texts)
     ran = functions(each for other in recorded.tests.values() for each in other.ran)
