@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from cideldill_mcp.questions import git_changes
-from cideldill_mcp.questions.edited import Edited, edits
+from cideldill_mcp.questions.edited import edits
 from cideldill_mcp.questions.git_changes import Commit, line_now, read_patch
 from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.ran import Remarks
 from pytest_cideldill.redaction.redactor import Redactor
 from tests.server.ran_code import FILE, Runs
 from tests.server.repositories import Repository
@@ -28,7 +29,7 @@ def edited(
     value: object = 1,
     root: Path | None = None,
     test_files: Sequence[str] = (),
-) -> Edited:
+) -> Remarks:
     """The answer for a test that calls `main` of the file as it is now."""
     folder = root or repository.folder
     redactor = Redactor(environ={"SERVICE_TOKEN": "zq81-plain-secret"}, key=b"k" * 32)
@@ -180,7 +181,7 @@ def test_lines_that_were_deleted_in_a_branch_count_if_it_ran(
     source = "def main(n):\n    if n > 5:\n        n = 5\n        n += 1\n    return n\n"
     repository.commit(shop=source)
     repository.write(source.replace(deleted, ""))
-    assert edited(repository, 1) == Edited()
+    assert edited(repository, 1) == Remarks()
     (line,) = edited(repository, 6).lines
     assert f"- {deleted.strip()}  (deleted below line " in line
 
@@ -210,7 +211,7 @@ def test_the_last_commit_is_shown_if_the_working_tree_did_not_change_what_ran(
         shop=moved.replace("return n\n\n    def main", "return 1\n\n    def main"),
     )
     repository.commit("Empty")
-    assert edited(repository) == Edited()
+    assert edited(repository) == Remarks()
 
 
 def test_edits_of_tests_alone_come_behind_those_of_the_last_commit(
@@ -231,7 +232,7 @@ def test_edits_of_tests_alone_come_behind_those_of_the_last_commit(
 def test_renamed_untracked_and_ignored_files(repository: Repository) -> None:
     repository.commit(old=BEFORE, other="A = 1\n")
     repository.git("mv", "old.py", FILE)
-    assert edited(repository) == Edited()
+    assert edited(repository) == Remarks()
     repository.write(BEFORE.replace("n += 1", "n += 2"))
     expected = ["edited: shop.py:4 total  (working tree)  - n += 1 | + n += 2"]
     assert edited(repository).lines == expected
@@ -245,14 +246,14 @@ def test_renamed_untracked_and_ignored_files(repository: Repository) -> None:
         "edited: shop.py  (working tree)  is new: main, total ran",
     ]
     repository.write(f"{FILE}\n", ".gitignore")
-    assert edited(repository) == Edited()
+    assert edited(repository) == Remarks()
 
 
 def test_ends_of_lines_are_no_edits(repository: Repository) -> None:
     repository.commit(shop=BEFORE)
     path = repository.folder / FILE
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert edited(repository) == Edited()
+    assert edited(repository) == Remarks()
     path.write_bytes(path.read_bytes().replace(b"n += 1\r", b"n += 2\r"))
     expected = ["edited: shop.py:4 total  (working tree)  - n += 1 | + n += 2"]
     assert edited(repository).lines == expected
@@ -272,12 +273,12 @@ def test_a_project_in_a_folder_of_a_repository(tmp_path: Path) -> None:
 def test_without_a_repository_or_commits_nothing_is_shown(tmp_path: Path) -> None:
     plain = Repository(tmp_path / "shop")
     plain.write(BEFORE)
-    assert edited(plain) == Edited()  # no commit yet
+    assert edited(plain) == Remarks()  # no commit yet
     plain.commit()
-    assert edited(plain) == Edited()  # the first commit: all is new
+    assert edited(plain) == Remarks()  # the first commit: all is new
     shutil.rmtree(plain.folder / ".git")
     (plain.folder / ".git").write_text("gitdir: nowhere\n")
-    assert edited(plain) == Edited()
+    assert edited(plain) == Remarks()
 
 
 def test_without_git_nothing_is_shown(
@@ -286,7 +287,7 @@ def test_without_git_nothing_is_shown(
     repository.commit(shop=BEFORE)
     repository.write(BEFORE.replace("n += 1", "n += 2"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert edited(repository) == Edited()
+    assert edited(repository) == Remarks()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="it is a shell script")
@@ -300,7 +301,7 @@ def test_a_git_that_hangs_is_ended(
     monkeypatch.setattr(git_changes, "_TIMEOUT_S", 0.2)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     begun = time.monotonic()
-    assert edited(repository) == Edited()
+    assert edited(repository) == Remarks()
     assert time.monotonic() - begun < 10
 
 

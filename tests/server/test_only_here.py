@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
-from cideldill_mcp.questions.only_here import OnlyHere, only_here
+from cideldill_mcp.questions.only_here import only_here
+from cideldill_mcp.questions.ran import Remarks
 from cideldill_mcp.questions.recorded import Phase
 from tests.server.ran_code import FILE, Runs
 
 
-def compared(runs: Runs, here: object, there: Sequence[object]) -> OnlyHere:
+def compared(runs: Runs, here: object, there: Sequence[object]) -> Remarks:
     """What differs between a value and others."""
     others = [runs.test(each, f"test_shop.py::test_it[{at}]") for at, each in enumerate(there)]
     return only_here(runs.test(here), others, runs.files)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp.questions.edited import Edited
 from cideldill_mcp.questions.evidence import Finding, culprits, of_tests
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.order_part import brittle_part
+from cideldill_mcp.questions.ran import Remarks
 from cideldill_mcp.questions.recorded import Code, Recorded, RecordedTest
 from cideldill_mcp.questions.why import why_answer
 from cideldill_mcp.questions.why_parts import (
@@ -23,6 +23,8 @@ from cideldill_mcp.questions.why_parts import (
 from tests.server.recordings import NODEID, Rows
 
 OTHER = "tests/test_shop.py::test_other"
+
+WHOLE = Recorded(tests={NODEID: RecordedTest(NODEID)})
 
 FAILED: dict[str, object] = {
     "type": "AssertionError",
@@ -62,7 +64,7 @@ def test_a_test_that_called_nothing_has_its_failure_alone(rows: Rows, tmp_path: 
     assert path_part(recorded, test) is None
     assert swallowed_part(test) is None
     assert only_here_part(test, [], files) is None
-    assert edited_part(Edited()) is None
+    assert edited_part(Remarks()) is None
     answer = why_answer(recorded, test, [failure_part(test, files)], files, 4_000)
     assert answer.fields == {"parts": ["failure"], "suspects": []}
     assert not answer.truncated
@@ -129,7 +131,7 @@ def test_more_evidence_of_one_kind_counts_less_than_evidence_of_another() -> Non
     found = [Finding(total, "path", 1.0, f"reason {n}") for n in range(4)]
     found += [Finding(rate, "path", 1.0, "a"), Finding(rate, "edited", 0.9, "b", 4)]
     found += [Finding(helper, "path", 9.0, "of a test")]
-    ranked = culprits(found, of_tests([NODEID]))
+    ranked = culprits(found, of_tests(WHOLE))
     assert [each.code.name for each in ranked] == ["rate", "total"]
     assert (ranked[0].reason, ranked[0].lines()) == ("a; b", [4])
 
@@ -137,8 +139,8 @@ def test_more_evidence_of_one_kind_counts_less_than_evidence_of_another() -> Non
 def test_functions_of_test_files_are_named_if_there_are_no_others() -> None:
     helper = code("helper", "tests/test_shop.py")
     found = [Finding(helper, "path", 1.0, "of a test")]
-    assert [each.code for each in culprits(found, of_tests([NODEID]))] == [helper]
-    assert culprits([], of_tests([NODEID])) == []
+    assert [each.code for each in culprits(found, of_tests(WHOLE))] == [helper]
+    assert culprits([], of_tests(WHOLE)) == []
 
 
 def test_a_part_that_has_no_room_says_how_much_is_missing() -> None:

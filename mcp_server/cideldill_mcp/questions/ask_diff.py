@@ -320,7 +320,9 @@ class Comparing:
             Refusal: `not_reproduced`: none does.
         """
         left = self.left
-        near = candidates(left.nodeid, left.seen.recorded.neighbours, self._before)
+        others = left.seen.recorded.neighbours
+        before = {each: self._before(each) for each in others}
+        near = await asyncio.to_thread(candidates, left.nodeid, others, before.get)
         outcomes = []
         while near:
             count = 1 if self._before(near[0]) == "passed" else _AT_ONCE

@@ -110,7 +110,10 @@ class _Asking:
 
         parts = await self._first_parts(seen)
         tests = await self._neighbours(seen)
-        parts.append(await asyncio.to_thread(only_here_part, seen.test, tests, self.files))
+        test_files = seen.recorded.test_files
+        parts.append(
+            await asyncio.to_thread(only_here_part, seen.test, tests, self.files, test_files)
+        )
         known = {test.nodeid: Earlier("", test.outcome) for test in tests}
         asker = replace(self._asker, earlier=known.get) if known else self._asker
         compared = await _unless_refused(against_neighbour(asker, self._question, seen))
@@ -124,13 +127,15 @@ class _Asking:
         from cideldill_mcp.questions.edited import edits
         from cideldill_mcp.questions.why_parts import edited_part
 
-        redactor = self._asker.questions.redactor()
-        return edited_part(await edits(self.files.rootdir, seen.test, self.files, redactor))
+        files, redactor = self.files, self._asker.questions.redactor()
+        found = await edits(files.rootdir, seen.test, files, redactor, seen.recorded.test_files)
+        return edited_part(found)
 
     async def _neighbours(self, seen: Seen) -> list[RecordedTest]:
         """Tests near the failing one, and itself among them, with the lines that they ran."""
         nodeid, others = seen.test.nodeid, seen.recorded.neighbours
-        near = candidates(nodeid, others, self._before, MOST_COMPARED)
+        before = {each: self._before(each) for each in others}
+        near = await asyncio.to_thread(candidates, nodeid, others, before.get, MOST_COMPARED)
         if not near:
             return []
         request = TraceRequest("", [*near, nodeid], ran=True)

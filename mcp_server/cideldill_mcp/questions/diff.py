@@ -11,7 +11,7 @@ from cideldill_mcp.questions.differences import ABSENT, Difference, Noise, Side
 from cideldill_mcp.questions.divergence import Divergence, Found
 from cideldill_mcp.questions.fitting import Answer, Item, clipped, counted, fit, short
 from cideldill_mcp.questions.inside import NOWHERE, Lines, Parting, Texts
-from cideldill_mcp.questions.recorded import Call
+from cideldill_mcp.questions.recorded import Call, ancestors
 from cideldill_mcp.questions.tree import heading, propose_trace
 
 VALUE: Final = 100
@@ -151,11 +151,7 @@ def _path(first: Divergence) -> list[Item]:
     call = first.left
     if call is None:
         return [Item("they part where pytest calls:", -3.0)]
-    path: list[Call] = []
-    above: Call | None = call
-    while above is not None:
-        path.insert(0, above)
-        above = above.parent
+    path = [*ancestors(call), call]
     what = "the same arguments" if first.has_same_input else "other arguments"
     head = f"first difference: in {call.code.name}, which got {what}  {call.code.place}"
     items = [Item(head, -4.0)]

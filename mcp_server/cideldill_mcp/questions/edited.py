@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
@@ -21,6 +21,7 @@ from cideldill_mcp.questions.listing import Listing, SourceFiles
 from cideldill_mcp.questions.ran import (
     Function,
     Remark,
+    Remarks,
     Statements,
     functions,
     is_of_tests,
@@ -53,19 +54,6 @@ _HIDDEN: Final = "<redacted"
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
-    """Edits of what a test ran; both are empty if there are none.
-
-    Attributes:
-        lines: The text.
-        evidence: All of it as data, the most telling first.
-    """
-
-    lines: list[str] = field(default_factory=list)
-    evidence: list[Remark] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class _Edit:
     """An edit of a function that ran, or of a whole file.
 
@@ -92,7 +80,7 @@ async def edits(
     files: SourceFiles,
     redactor: Redactor,
     test_files: Collection[str] = (),
-) -> Edited:
+) -> Remarks:
     """What was edited of the lines that a test ran; nothing without git, or without an answer.
 
     Those of the working tree. If none is of code under test, those of the last commit come first.
@@ -111,7 +99,7 @@ async def edits(
             of_files.setdefault(function.code.file, []).append(function)
     changed = await working_tree(root, of_files) if of_files else None
     if changed is None:
-        return Edited()
+        return Remarks()
     finder = _Finder(test, of_files, files, redactor, frozenset(test_files))
     now = await asyncio.to_thread(finder.edits, changed, {})
     if any(not finder.is_of_tests(each.code) for each in now):
@@ -129,7 +117,7 @@ async def edits(
     later = {name: each.hunks for name, each in changed.items()}
     then = await asyncio.to_thread(finder.edits, named, later)
     first, second = finder.told(then, commit), finder.told(now, None)
-    return Edited(first.lines + second.lines, first.evidence + second.evidence)
+    return Remarks(first.lines + second.lines, first.evidence + second.evidence)
 
 
 class _Finder:
@@ -152,12 +140,13 @@ class _Finder:
         test_files: Collection[str],
     ) -> None:
         self._test, self._of_files, self._files = test, of_files, files
-        self._redactor, self._test_files = redactor, test_files
+        self._redactor = redactor
+        self._test_files = {*test_files, test.nodeid.partition("::")[0]}
         self._near = nearness(test)
 
     def is_of_tests(self, code: Code) -> bool:
         """Whether a function is no code under test."""
-        return is_of_tests(code, self._test.nodeid, self._test_files)
+        return is_of_tests(code, self._test_files)
 
     def edits(
         self, changed: Mapping[str, FileChange], later: Mapping[str, list[Hunk]]
@@ -192,10 +181,10 @@ class _Finder:
         first = codes[0]
         return _Edit(first, first.first, first.last, text, "in a new file", is_file=True)
 
-    def told(self, found: list[_Edit], commit: Commit | None) -> Edited:
+    def told(self, found: list[_Edit], commit: Commit | None) -> Remarks:
         """The lines for edits, and the edits as data."""
         if not found:
-            return Edited()
+            return Remarks()
         where, lines = "working tree", []
         if commit is not None:
             subject = short(self._redactor.redact_text(commit.subject), _SUBJECT)
@@ -211,7 +200,7 @@ class _Finder:
             Remark(each.code, each.first, each.last, f"{each.reason} ({by})")
             for each in found[:_MOST_EVIDENCE]
         ]
-        return Edited(lines, evidence)
+        return Remarks(lines, evidence)
 
 
 class _Ran:

@@ -5,12 +5,12 @@ Each part of `test_why` gives what it found; nothing is weighed that no part has
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from cideldill_mcp.questions.recorded import BODIES, Code
+from cideldill_mcp.questions.ran import Key, is_of_tests, key_of
+from cideldill_mcp.questions.recorded import BODIES, Code, Recorded
 
 INSIDE: Final = "inside"
 """The kind of evidence that says only that a function ran on the way."""
@@ -76,30 +76,26 @@ class Culprit:
         }
 
 
-def culprits(found: Iterable[Finding], is_of_tests: Callable[[Code], bool]) -> list[Culprit]:
+def culprits(found: Iterable[Finding], is_of_a_test: Callable[[Code], bool]) -> list[Culprit]:
     """The functions, those for which most speaks first; of test files only if there are no others.
 
     Args:
         found: In the order in which it was found, which decides between equal ones.
-        is_of_tests: Whether code is of a test file.
+        is_of_a_test: Whether code is of a test file.
     """
-    by_function: dict[tuple[str, str, int], Culprit] = {}
+    by_function: dict[Key, Culprit] = {}
     for each in found:
         code = each.code
         if code.kind not in BODIES:
-            key = code.file, code.name, code.first
-            by_function.setdefault(key, Culprit(code)).evidence.append(each)
+            by_function.setdefault(key_of(code), Culprit(code)).evidence.append(each)
     for culprit in by_function.values():
         culprit.evidence.sort(key=lambda each: -each.weight)
     ranked = sorted(by_function.values(), key=lambda each: -each.score)
-    return [each for each in ranked if not is_of_tests(each.code)] or ranked
+    return [each for each in ranked if not is_of_a_test(each.code)] or ranked
 
 
-def of_tests(nodeids: Iterable[str]) -> Callable[[Code], bool]:
+def of_tests(recorded: Recorded) -> Callable[[Code], bool]:
     """Whether code is of the files of tests, or a `conftest.py`."""
-    files = {nodeid.partition("::")[0] for nodeid in nodeids}
+    files = {*recorded.test_files, *(nodeid.partition("::")[0] for nodeid in recorded.tests)}
 
-    def is_of_tests(code: Code) -> bool:
-        return code.file in files or os.path.basename(code.file) == "conftest.py"
-
-    return is_of_tests
+    return lambda code: is_of_tests(code, files)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from cideldill_mcp.questions.fitting import counted, short
@@ -17,6 +17,7 @@ from cideldill_mcp.questions.ran import (
     Function,
     Key,
     Remark,
+    Remarks,
     Statements,
     functions,
     is_of_tests,
@@ -46,19 +47,6 @@ _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass(frozen=True, slots=True)
-class OnlyHere:
-    """What only the failing test ran, or only the others; both are empty if there is nothing.
-
-    Attributes:
-        lines: The text.
-        evidence: All of it as data, the most telling first.
-    """
-
-    lines: list[str] = field(default_factory=list)
-    evidence: list[Remark] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class _Region:
     """Statements of one block, one after the other.
 
@@ -82,7 +70,7 @@ def only_here(
     neighbours: Sequence[RecordedTest],
     files: SourceFiles,
     test_files: Collection[str] = (),
-) -> OnlyHere:
+) -> Remarks:
     """Compare the lines of a failing test with those of its neighbours.
 
     Args:
@@ -99,7 +87,7 @@ def only_here(
     comparison = _Comparison(test, there, files, test_files)
     inside, whole = comparison.inside(), comparison.whole()
     if not (inside or whole):
-        return OnlyHere()
+        return Remarks()
     lines = [f"against {counted(len(there), 'passing neighbour')}:"]
     lines += [text for _, text in inside[:_MOST_LINES]]
     if (more := len(inside) - _MOST_LINES) > 0:
@@ -108,7 +96,7 @@ def only_here(
     if (more := len(whole) - _MOST_FUNCTIONS) > 0:
         lines.append(f"… {counted(more, 'more function')} only here")
     evidence = [each for each, _ in inside + whole]
-    return OnlyHere(lines, evidence[:_MOST_EVIDENCE])
+    return Remarks(lines, evidence[:_MOST_EVIDENCE])
 
 
 class _Comparison:
@@ -129,7 +117,7 @@ class _Comparison:
         test_files: Collection[str],
     ) -> None:
         self._test, self._there, self._files = test, there, files
-        self._test_files = frozenset(test_files)
+        self._test_files = {*test_files, test.nodeid.partition("::")[0]}
         self._before = functions(lines_in(_up_to_failure(test)))
         self._all = functions(test.ran)
         self._left = left_by_errors(test)
@@ -216,7 +204,7 @@ class _Comparison:
         return evidence, f"{word}: {code.name} {place}  {text}{end}"
 
     def _is_of_tests(self, code: Code) -> bool:
-        return is_of_tests(code, self._test.nodeid, self._test_files)
+        return is_of_tests(code, self._test_files)
 
 
 def _up_to_failure(test: RecordedTest) -> Iterator[Phase]:

@@ -76,7 +76,7 @@ def _left_behind(
     for code in readers:
         node = files.listing(code).node
         reads |= read_names(node) if node is not None else set()
-    is_of_tests = of_tests(recorded.tests)
+    is_of_tests = of_tests(recorded)
     codes = {
         call.code.number: call.code
         for nodeid in order.before

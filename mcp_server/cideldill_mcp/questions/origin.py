@@ -16,6 +16,7 @@ from cideldill_mcp.questions.recorded import (
     Failed,
     Recorded,
     RecordedTest,
+    ancestors,
     descendants,
 )
 
@@ -217,10 +218,10 @@ def _of_attribute(recorded: Recorded, calls: list[Call], failed: Failed) -> Orig
         if step is None:
             continue
         left = [call for call in calls if _has_left(recorded, call, step[0], text)]
-        outer = {id(each) for call in left for each in above(call)}
+        outer = {id(each) for call in left for each in ancestors(call)}
         inner = [call for call in left if id(call) not in outer]
         if inner:
-            return Origin([*above(inner[-1]), inner[-1]], text, side, step[0])
+            return Origin([*ancestors(inner[-1]), inner[-1]], text, side, step[0])
     return None
 
 
@@ -232,7 +233,7 @@ def _of_expression(calls: list[Call], failed: Failed) -> Origin | None:
             gave = [each for each in calls if each.code.name.rpartition(".")[2] == name]
             if gave and gave[-1].result is not None:
                 call = gave[-1]
-                return Origin([*above(call), call], call.result or "", f"for {side}")
+                return Origin([*ancestors(call), call], call.result or "", f"for {side}")
     return None
 
 
@@ -247,22 +248,12 @@ def _of_local(calls: list[Call], failed: Failed) -> Origin | None:
 
 def _inward(call: Call, text: str) -> list[Call]:
     """From a call to the inmost one that gave the same."""
-    chain = [*above(call), call]
+    chain = [*ancestors(call), call]
     while True:
         inner = [each for each in chain[-1].children if each.result == text]
         if not inner or inner[-1].code.kind in BODIES:
             return chain
         chain.append(inner[-1])
-
-
-def above(call: Call) -> list[Call]:
-    """The calls around a call, outermost first."""
-    found: list[Call] = []
-    outer = call.parent
-    while outer is not None:
-        found.insert(0, outer)
-        outer = outer.parent
-    return found
 
 
 def _of_inside(
@@ -276,11 +267,11 @@ def _of_inside(
         gave = next((call for call in calls if _gives(recorded, call, text, whole)), None)
         if gave is not None and not _says_little(text):
             shown = text if len(whole) < _PARTS else gave.result or text
-            return Origin([*above(gave), gave], shown, side, inside.path)
+            return Origin([*ancestors(gave), gave], shown, side, inside.path)
     for side, text in sides:
         for call in calls:
             if _has_left(recorded, call, step, text):
-                return Origin([*above(call), call], text, side, inside.path)
+                return Origin([*ancestors(call), call], text, side, inside.path)
     return None
 
 

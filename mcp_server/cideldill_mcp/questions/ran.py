@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from cideldill_mcp.questions.listing import Listing
@@ -24,6 +24,19 @@ class Remark(NamedTuple):
     first: int
     last: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What there is to say of lines that a test ran; both are empty if there is nothing.
+
+    Attributes:
+        lines: The text.
+        evidence: All of it as data, the most telling first.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    evidence: list[Remark] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,11 +68,9 @@ def functions(ran: Iterable[tuple[Code, set[int]]]) -> dict[Key, Function]:
     return found
 
 
-def is_of_tests(code: Code, nodeid: str, test_files: Collection[str] = ()) -> bool:
+def is_of_tests(code: Code, test_files: Collection[str]) -> bool:
     """Whether a function is in a test file or a `conftest.py`: no code under test."""
-    file = code.file
-    is_named = file in test_files or file == nodeid.partition("::")[0]
-    return is_named or os.path.basename(file) == "conftest.py"
+    return code.file in test_files or os.path.basename(code.file) == "conftest.py"
 
 
 class Statements:

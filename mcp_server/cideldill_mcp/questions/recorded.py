@@ -401,3 +401,13 @@ def descendants(call: Call) -> Iterator[Call]:
         each = pending.pop()
         yield each
         pending += reversed(each.children)
+
+
+def ancestors(call: Call) -> list[Call]:
+    """The calls around a call, outermost first."""
+    found: list[Call] = []
+    outer = call.parent
+    while outer is not None:
+        found.append(outer)
+        outer = outer.parent
+    return found[::-1]

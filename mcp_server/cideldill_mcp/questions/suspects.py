@@ -8,13 +8,13 @@ tests, the nearer to where the failures arose by their tracebacks, the later in 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, Final
 
 from cideldill_mcp.questions.fitting import Answer, Item, counted, fit, short
+from cideldill_mcp.questions.ran import Key, is_of_tests, key_of
 from cideldill_mcp.questions.recorded import Code, Recorded, RecordedTest
 
 _MESSAGE: Final = 160
@@ -34,8 +34,6 @@ _FURTHER: Final = 8
 
 _FAILED: Final = frozenset({"failed", "error"})
 _PASSED: Final = frozenset({"passed", "xpassed"})
-
-_Key = tuple[str, str, int]
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +94,7 @@ class Contrast:
         self.failing = [test for test in tests if test.outcome in _FAILED]
         self.passing = [test for test in tests if test.outcome in _PASSED]
         self.others = len(tests) - len(self.failing) - len(self.passing)
-        found: dict[_Key, Suspect] = {}
+        found: dict[Key, Suspect] = {}
         for test in self.failing:
             _add_failing(found, test)
         for test in self.passing:
@@ -109,11 +107,11 @@ class Contrast:
         names = {_function_of(test.nodeid) for test in tests}
         files = frozenset(recorded.test_files)
         ranked = sorted(found.values(), key=lambda each: each.order)
-        self.suspects = [each for each in ranked if not _is_of_tests(each.code, files)]
+        self.suspects = [each for each in ranked if not is_of_tests(each.code, files)]
         self.of_tests = [
             each
             for each in ranked
-            if _is_of_tests(each.code, files) and (each.code.file, each.code.name) not in names
+            if is_of_tests(each.code, files) and (each.code.file, each.code.name) not in names
         ]
 
     def is_ran_more(self, suspect: Suspect) -> bool:
@@ -122,36 +120,27 @@ class Contrast:
         return failing * len(self.passing) > passing * len(self.failing)
 
 
-def _add_failing(found: dict[_Key, Suspect], test: RecordedTest) -> None:
+def _add_failing(found: dict[Key, Suspect], test: RecordedTest) -> None:
     ran = _ran(test)
     for at, (key, code) in enumerate(ran.items(), 1):
         suspect = found.setdefault(key, Suspect(code))
         suspect.failing.append(test)
         suspect.lateness += at / len(ran)
     frames = test.failure.frames if test.failure is not None else []
-    for at, key in enumerate(dict.fromkeys(map(_key, frames)), 1):
+    for at, key in enumerate(dict.fromkeys(map(key_of, frames)), 1):
         if key in ran:
             found[key].nearness += 1 / at
 
 
-def _ran(test: RecordedTest) -> dict[_Key, Code]:
+def _ran(test: RecordedTest) -> dict[Key, Code]:
     """What a test started, in order; of a failed one not what came after the failure."""
-    codes: dict[_Key, Code] = {}
+    codes: dict[Key, Code] = {}
     for phase in test.phases:
         for code in phase.starts:
-            codes.setdefault(_key(code), code)
+            codes.setdefault(key_of(code), code)
         if phase is test.failure:
             break
     return codes
-
-
-def _key(code: Code) -> _Key:
-    """Equal for code objects of one function, of which there may be several."""
-    return code.file, code.name, code.first
-
-
-def _is_of_tests(code: Code, files: frozenset[str]) -> bool:
-    return code.file in files or os.path.basename(code.file) == "conftest.py"
 
 
 def _function_of(nodeid: str) -> tuple[str, str]:

@@ -25,7 +25,15 @@ from cideldill_mcp.questions.call_text import (
 )
 from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, Item, counted, fit, short
 from cideldill_mcp.questions.folding import MIN_ROUNDS, Folded, folded, span_text
-from cideldill_mcp.questions.recorded import BODIES, Call, Phase, Recorded, RecordedTest
+from cideldill_mcp.questions.ran import Key, key_of
+from cideldill_mcp.questions.recorded import (
+    BODIES,
+    Call,
+    Phase,
+    Recorded,
+    RecordedTest,
+    descendants,
+)
 from cideldill_mcp.questions.row_reader import without_collector
 
 MIN_CHAIN: Final = 7
@@ -92,7 +100,7 @@ def path_text(
     test: RecordedTest,
     phase: Phase,
     wanted: Sequence[Call],
-    spoken: Collection[tuple[str, str, int]],
+    spoken: Collection[Key],
     max_chars: int,
 ) -> str:
     """The calls of one phase in short lines, within a size.
@@ -101,7 +109,7 @@ def path_text(
         test: The test.
         phase: One of its phases.
         wanted: A chain of calls; it stays longest, then the functions in its last one, each once.
-        spoken: File, name and first line of functions that stay as long.
+        spoken: Functions that stay as long.
         max_chars: Most characters of the text.
     """
     with without_collector():
@@ -118,28 +126,19 @@ def path_text(
 
 
 def _prefer_functions(
-    nodes: Sequence[_Node], wanted: Sequence[Call], spoken: Collection[tuple[str, str, int]]
+    nodes: Sequence[_Node], wanted: Sequence[Call], spoken: Collection[Key]
 ) -> None:
     """Let the first line of each function stay longer than further ones."""
-    last = wanted[-1] if wanted else None
+    inside = set(descendants(wanted[-1])) if wanted else set()
     seen: set[int] = set()
     for node in nodes:
         call = node.call
         if call is None or call.code.number in seen or call.code.kind in BODIES:
             continue
         seen.add(call.code.number)
-        is_inside = last is not None and _is_below(call, last)
-        code = call.code
-        is_spoken = (code.file, code.name, code.first) in spoken
-        rank = 0.3 if is_spoken else 0.4 if is_inside else 0.7
+        rank = 0.3 if key_of(call.code) in spoken else 0.4 if call in inside else 0.7
         node.rank = min(node.rank, rank + 0.001 * node.depth)
     _keep_above(nodes)
-
-
-def _is_below(call: Call | None, outer: Call) -> bool:
-    while call is not None and call is not outer:
-        call = call.parent
-    return call is outer
 
 
 def _keep_above(nodes: Sequence[_Node], between: Collection[Call] = ()) -> None:

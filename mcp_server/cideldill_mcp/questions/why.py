@@ -53,7 +53,7 @@ def why_answer(
         max_chars: Most characters of the text.
     """
     found = [each for part in parts for each in part.evidence]
-    everyone = culprits(found, of_tests(recorded.tests))
+    everyone = culprits(found, of_tests(recorded))
     ranked = everyone[:SUSPECTS]
     names = [f"{at}. {_head(each)}" for at, each in enumerate(ranked, 1)]
     kept = sum(len(each) + 1 for each in names) + min(max_chars // 4, 1_000) * bool(ranked)

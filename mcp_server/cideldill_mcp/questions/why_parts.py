@@ -5,20 +5,19 @@ A part without evidence is None.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from cideldill_mcp.questions.diff import Compared, what_differs
-from cideldill_mcp.questions.edited import Edited
 from cideldill_mcp.questions.evidence import INSIDE, Finding
 from cideldill_mcp.questions.failure_text import failure_lines
 from cideldill_mcp.questions.fitting import counted, short
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.only_here import only_here
-from cideldill_mcp.questions.origin import Origin, above, fed_by, made_before, origin_of
-from cideldill_mcp.questions.ran import Function, Key, Remark, functions, key_of
-from cideldill_mcp.questions.recorded import Call, Phase, Recorded, RecordedTest
+from cideldill_mcp.questions.origin import Origin, fed_by, made_before, origin_of
+from cideldill_mcp.questions.ran import Function, Key, Remark, Remarks, functions, key_of
+from cideldill_mcp.questions.recorded import Call, Phase, Recorded, RecordedTest, ancestors
 from cideldill_mcp.questions.swallowed import swallowed, swallowers
 from cideldill_mcp.questions.tree import path_text
 
@@ -131,7 +130,7 @@ def _unended_part(test: RecordedTest) -> Part | None:
     if not calls:
         return None
     inmost = max(calls, key=lambda call: call.number)
-    chain = [*above(inmost), inmost]
+    chain = [*ancestors(inmost), inmost]
     lines = path_text(test, test.phases[-1], chain, (), _PATH).splitlines()
     found = [
         Finding(call.code, "path", 3.0 / (at + 1), "has not ended")
@@ -223,7 +222,7 @@ def swallowed_part(test: RecordedTest) -> Part | None:
     return Part("swallowed", lines, evidence, least=300)
 
 
-def edited_part(found: Edited) -> Part | None:
+def edited_part(found: Remarks) -> Part | None:
     """Edits of what the test ran."""
     if not found.lines:
         return None
@@ -234,10 +233,13 @@ def edited_part(found: Edited) -> Part | None:
 
 
 def only_here_part(
-    test: RecordedTest, tests: Sequence[RecordedTest], files: SourceFiles
+    test: RecordedTest,
+    tests: Sequence[RecordedTest],
+    files: SourceFiles,
+    test_files: Collection[str] = (),
 ) -> Part | None:
     """What ran in the failing test, and in none that passes; and what ran in all of them only."""
-    found = only_here(test, tests, files)
+    found = only_here(test, tests, files, test_files)
     passing = [functions(each.ran) for each in tests if each.outcome == "passed"]
     evidence = [
         Finding(each.code, "only_here", _only_here_weight(each), each.reason, each.first)
