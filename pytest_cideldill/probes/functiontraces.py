@@ -119,8 +119,11 @@ class FunctionTraces:
             "line": trace.line,
             "function": trace.qualname,
         }
-        logged = rows.number(HitFormat(trace.id, place, lens.text))
-        failed = rows.number(HitFormat(trace.id, place, lens.text, condition_error=True))
+        is_plain = lens.redactor.is_plain
+        logged, failed = (
+            rows.number(HitFormat(trace.id, place, lens.text, is_error, is_plain))
+            for is_error in (False, True)
+        )
         add, now = rows.add, clock.ticking()
         next_pass, next_error = count(1).__next__, count(1).__next__
 

@@ -54,7 +54,9 @@ class Surroundings:
             "line": probe.spec.line,
             "function": probe.key.qualname,
         }
-        hits = HitFormat(probe.spec.id, location, self.lens.text, condition_error)
+        lens = self.lens
+        is_plain = lens.redactor.is_plain
+        hits = HitFormat(probe.spec.id, location, lens.text, condition_error, is_plain)
         return self.rows.number(hits)
 
 

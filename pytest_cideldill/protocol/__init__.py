@@ -14,7 +14,7 @@ from pytest_cideldill.protocol.checking import misfit
 from pytest_cideldill.protocol.commands import *
 from pytest_cideldill.protocol.events import *
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of this table. Two sides with different numbers don't talk (see `Hello`)."""
 
 
@@ -70,4 +70,6 @@ def from_plain(data: dict[str, Any]) -> Message:
     if (wrong := misfit(cls, data)) is not None:
         raise MalformedMessage(str(kind), wrong)
     message: Message = cls(**{name: data[name] for name in _FIELDS[cls] if name in data})
+    if isinstance(message, Recorded) and (wrong := message.wrong_order()) is not None:
+        raise MalformedMessage(str(kind), wrong)
     return message

@@ -12,6 +12,8 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, Final
 
+from pytest_cideldill.protocol.columns import is_series
+
 Check = Callable[[Any], bool]
 
 _MOST: Final = 1 << 64
@@ -29,6 +31,7 @@ _NAMED: Final[dict[str, Check]] = {
     "float": lambda value: type(value) in (float, int) and -_MOST < value < _MOST,
     "Part": lambda value: type(value) is dict and are_parts_right(value),
     "Cids": lambda value: type(value) is dict and misfit(_CIDS, value) is None,
+    "Series": is_series,
     "Pause": lambda value: type(value) is dict and misfit(_PAUSE, value) is None,
 }
 

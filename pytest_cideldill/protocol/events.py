@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.protocol.columns import Row, Series, places_of, rows_of
 
 OUTCOMES: Final = frozenset({"passed", "failed", "skipped"})
 """pytest's own; plugins have their own ones for attempts that they make again."""
@@ -153,11 +154,50 @@ class Bound:
 class Recorded:
     """Calls and hits, in the order in which they ended: `{type, ts, nodeid, thread, …}` each.
 
-    A row may carry `dropped`: how many before it were lost; and `lost`: how many calls have no
-    record for that reason. `defined_in` of a call: module and file of its function.
+    Most come as columns (`columns.Series`). `defined_in` of a call: module and file of its
+    function.
+
+    Attributes:
+        rows: Those that are in no series.
+        order: For each row which is next (`columns.order`): 0 the next one of `rows`, 1 that of the
+            first series, and so on. Empty: first `rows`, then the series.
+        dropped: How many were lost before the first of them, …
+        lost: … and how many of these are calls that have no record now.
     """
 
     rows: list[dict[str, Any]]
+    series: list[Series] = field(default_factory=list)
+    order: str = ""
+    dropped: int = 0
+    lost: int = 0
+
+    def parts(self) -> list[tuple[Row, int]]:
+        """The rows in no series, and what those of each series have in common, with their number.
+
+        They stand in this order, and not in that of the rows.
+        """
+        series = [(each["common"], each["count"]) for each in self.series]
+        return [*((row, 1) for row in self.rows), *series]
+
+    def places(self) -> list[list[int]]:
+        """Where the rows of `rows` stand among all, and those of each series, from 0 on."""
+        return places_of([len(self.rows), *(each["count"] for each in self.series)], self.order)
+
+    def in_order(self) -> list[Row]:
+        """All rows."""
+        placed: dict[int, Row] = {}
+        sources = [self.rows, *map(rows_of, self.series)]
+        for rows, places in zip(sources, self.places(), strict=True):
+            placed.update(zip(places, rows, strict=True))
+        return [placed[place] for place in range(len(placed))]
+
+    def wrong_order(self) -> str | None:
+        """What is wrong with `order`; None: nothing."""
+        try:
+            self.places()
+        except ValueError as error:
+            return str(error)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

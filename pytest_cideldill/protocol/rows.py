@@ -1,17 +1,20 @@
 """Rows: what the hot path leaves behind. The I/O thread makes events of them later.
 
-A row is a tuple; its first item makes the event's values of it. Front ends get these values. A file
-takes rows of hits, of which there may be very many, as they are.
+A row is a tuple; its first item makes the event's values of it. Front ends get rows of hits, of
+which there may be very many, as columns (`columns`), the others as their values. A file takes rows
+of hits as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final, Literal, Protocol
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.protocol import Recorded
+from pytest_cideldill.protocol import Recorded, columns
+from pytest_cideldill.protocol.columns import Series
 
 Loss = Literal["hit", "call", "record"]
 """What a dropped row was: a message of a tracepoint, a call that has a record by another row, or
@@ -45,14 +48,56 @@ class Batch:
     def event(self) -> Recorded:
         """The event for a front end; made once."""
         if self._event is None:
-            find = self.formats.get
-            rows = [find(row[0], row[0])(row) for row in self.rows]
-            if count := sum(self.dropped.values()):
-                rows[0]["dropped"] = count
-            if records := self.dropped.get("record"):
-                rows[0]["lost"] = records
-            self._event = Recorded(rows)
+            plain, series, order = self._parted()
+            self._event = Recorded(
+                plain, series, order, sum(self.dropped.values()), self.dropped.get("record", 0)
+            )
         return self._event
+
+    def _parted(self) -> tuple[list[dict[str, Any]], list[Series], str]:
+        """Rows that stand alone, those in series, and their order."""
+        rows = self.rows
+        only = self._only_format()
+        if only is not None:
+            return [], [only.series(rows)], ""
+        plain: list[dict[str, Any]] = []
+        series: dict[Any, list[Row]] = {}
+        order = []
+        numbers: dict[Any, int] = {}
+        for row in rows:
+            hit_format = self.formats.get(row[0])
+            if hit_format is None:
+                plain.append(row[0](row))
+                order.append(0)
+                continue
+            key = (hit_format, *_shared(row))
+            if key not in numbers:
+                numbers[key], series[key] = len(numbers) + 1, []
+            series[key].append(row)
+            order.append(numbers[key])
+        made = [key[0].series(those) for key, those in series.items()]
+        return plain, made, columns.order(order) if made else ""
+
+    def _only_format(self) -> HitFormat | None:
+        """The format of all rows, if they are one series: the usual case, by C code."""
+        first = self.rows[0]
+        hit_format = self.formats.get(first[0])
+        if hit_format is None:
+            return None
+        for place in _IN_SERIES:
+            if list(map(itemgetter(place), self.rows)).count(first[place]) != len(self.rows):
+                return None
+        return hit_format
+
+
+_IN_SERIES: Final = (0, 2, 3)
+"""Items of a row of a hit that are equal in a series."""
+
+_shared: Final = itemgetter(*_IN_SERIES[1:])
+
+
+def _careful(_text: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,29 +111,48 @@ class HitFormat:
         location: Where; one for all events, nobody changes it.
         text_of: Takes secrets out of a message. Long ones were redacted when they were cut.
         condition_error: The message says that the condition raised.
+        is_plain: Whether there is certainly no secret in a text; `text_of` need not be asked then.
     """
 
     breakpoint_id: str
     location: dict[str, Any]
     text_of: Callable[[str], str]
     condition_error: bool = False
+    is_plain: Callable[[str], bool] = _careful
 
     def __call__(self, row: Row) -> dict[str, Any]:
         """Make the event of a row."""
         _, moment, nodeid, thread, number, text = row
+        return self._common(nodeid, thread) | {
+            "ts": clock.wall_at(moment),
+            "hit_count": number,
+            "message": self.text_of(text),
+        }
+
+    def series(self, rows: Sequence[Row]) -> Series:
+        """The series of rows of one test and thread."""
+        _, moments, nodeids, threads, numbers, texts = zip(*rows, strict=True)
+        if not self.is_plain("\n".join(texts)):
+            texts = tuple(map(self.text_of, texts))
+        return {
+            "count": len(rows),
+            "common": self._common(nodeids[0], threads[0]),
+            "columns": {
+                "ts": columns.floats(moments, clock.wall_at(0.0)),
+                "hit_count": columns.integers(numbers),
+                "message": columns.texts(texts),
+            },
+        }
+
+    def _common(self, nodeid: str | None, thread: int) -> dict[str, Any]:
         values = {
             "type": "hit",
-            "ts": clock.wall_at(moment),
             "nodeid": nodeid,
             "thread": thread,
             "breakpoint_id": self.breakpoint_id,
             "location": self.location,
-            "hit_count": number,
-            "message": self.text_of(text),
         }
-        if self.condition_error:
-            values["condition_error"] = True
-        return values
+        return values | {"condition_error": True} if self.condition_error else values
 
 
 class RowSink(Protocol):

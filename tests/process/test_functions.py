@@ -396,7 +396,7 @@ def test_what_raised_is_reported_with_the_arguments_that_it_began_with(process: 
         row
         for event in process.rows.take(process)
         if isinstance(event, Recorded)
-        for row in event.rows
+        for row in event.in_order()
     ]
     mine = [row for row in reported if row["call_id"] == pause["call_data"]["call_id"]]
     assert [row["status"] for row in mine] == ["exception", "success"]
@@ -423,4 +423,4 @@ def test_a_function_that_has_the_id_of_one_that_is_gone_is_recorded(process: Deb
     list(process.rows.take(process))
     assert process.passes(names["passing"]) == 1
     events = [event for event in process.rows.take(process) if isinstance(event, Recorded)]
-    assert [row["pretty_result"] for event in events for row in event.rows] == ["1"]
+    assert [row["pretty_result"] for event in events for row in event.in_order()] == ["1"]

@@ -12,6 +12,7 @@ import pytest
 
 from cideldill_mcp.events import log as log_module
 from cideldill_mcp.events.log import EventLog, EventPage, Filter
+from pytest_cideldill.protocol import Recorded
 from tests.server.logs import ALL, fill, numbers, page
 from tests.server.processes import in_loop
 
@@ -57,7 +58,7 @@ def test_many_events_at_once_are_as_many_one_by_one(log: EventLog) -> None:
     log.observe(lambda event: reported.append(event["seq"]))
     log.append("stop", run_id="r1")
     hits = [{"type": "hit", "ts": float(n), "hit_count": n} for n in range(1, 4)]
-    log.extend([hits[0] | {"dropped": 5}, *hits[1:]], run_id="r1", worker="main")
+    log.extend(Recorded(hits, dropped=5), run_id="r1", worker="main")
     log.append("stop", run_id="r1")
     assert reported == numbers(page(log).events) == [1, 2, 3, 4, 5]
     common = {"run_id": "r1", "worker": "main"}
@@ -90,7 +91,6 @@ def test_a_filter_admits_what_fits_in_every_respect(
     assert numbers(read.events) == expected
     assert (read.cursor, read.is_last) == (8, True)
     assert numbers(log.newest(100, wanted)) == expected
-    assert log.count(0, wanted) == len(expected)
 
 
 @pytest.mark.usefixtures("small")
@@ -135,7 +135,6 @@ def test_the_newest_are_reported_oldest_first_and_only_behind_a_cursor(log: Even
     fill(log, 9)
     assert numbers(log.newest(3, ALL)) == [7, 8, 9]
     assert numbers(log.newest(3, ALL, after=7)) == [8, 9]
-    assert log.count(7, ALL) == 2
 
 
 # --- observers and waiters ----------------------------------------------------------------------

@@ -191,9 +191,9 @@ async def test_gaps_that_processes_report_are_in_the_replies() -> None:
         await front.start()
         main, gw0 = await front.live("main", "gw0")
         await main.send(
-            Recorded([{"type": "call", "ts": 1.0, "dropped": 3}, {"type": "call", "ts": 2.0}])
+            Recorded([{"type": "call", "ts": 1.0}, {"type": "call", "ts": 2.0}], dropped=3)
         )
-        await gw0.send(Recorded([{"type": "call", "ts": 3.0, "dropped": 1}]))
+        await gw0.send(Recorded([{"type": "call", "ts": 3.0}], dropped=1))
         await front.until(lambda: front.log.dropped["r1"] == 4)
         reported = await front.call("timeline_get", types=["call"])
         assert (len(reported["events"]), reported["dropped"]) == (3, 4)

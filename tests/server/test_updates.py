@@ -290,8 +290,8 @@ async def test_hits_and_records(monkeypatch: pytest.MonkeyPatch) -> None:
         hit = {"type": "hit", "ts": 1.0, "breakpoint_id": "tp-1", "location": place}
         assert await see.by(see.event(process, Recorded([hit] * 3))) == {BREAKPOINTS}
         assert await see.by(see.event(process, Recorded([row(1)]))) == {CALLS, STATUS}
-        lost = {"type": "raise", "ts": 1.0, "lost": 2}
-        assert await see.by(see.event(process, Recorded([lost]))) == {CALLS, STATUS}
+        other = {"type": "raise", "ts": 1.0}
+        assert await see.by(see.event(process, Recorded([other], lost=2))) == {CALLS, STATUS}
         see.front.desired.add_exception(AddException(0, "", "KeyError"))
         counted = LinesPassed({"ex-1": {"passes": 3}})
         assert await see.by(see.event(process, counted)) == {BREAKPOINTS}

@@ -21,6 +21,7 @@ from pytest_cideldill.protocol import (
     KINDS,
     MalformedMessage,
     Message,
+    Recorded,
     Stopped,
     from_plain,
     kind_of,
@@ -47,6 +48,13 @@ PAUSE: dict[str, Any] = {
 }
 
 
+SERIES: dict[str, Any] = {
+    "count": 2,
+    "common": {"type": "hit", "nodeid": None},
+    "columns": {"message": {"lines": "\ud800\n"}, "ts": [0.5, 1]},
+}
+
+
 def samples(annotation: Any) -> list[Any]:
     """A few values of a field's type; a type that is no plain data has none."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -66,6 +74,9 @@ def messages(cls: type[Any]) -> Iterator[Message]:
     choices = {field.name: samples(hints[field.name]) for field in dataclasses.fields(cls)}
     if cls is Stopped:
         choices["pause"] = [PAUSE]
+    if cls is Recorded:
+        choices["series"] = [[], [SERIES]]
+        choices["order"] = [""]
     first = {name: values[0] for name, values in choices.items()}
     yield cls(**first)
     for name, values in choices.items():

@@ -128,16 +128,19 @@ class Records:
         """How many of them are not kept: too many at once, or too many in all."""
         return self._lost + (self._store.gone if self._store else 0)
 
-    def add(self, run_id: str, worker: str, rows: Sequence[Row]) -> None:
+    def add(self, run_id: str, worker: str, rows: Sequence[Row], lost: int = 0) -> None:
         """Add what a process sent; rows of other types than `call` are passed over.
 
         A row that is no record counts as dropped: it must not cost its process the connection.
+
+        Args:
+            lost: How many more calls were recorded, and are not kept.
         """
-        lost = self._lost
+        before = self._lost
+        self._lost += lost
         new: dict[str, Entry] = {}
         changed: dict[str, tuple[Kind, Entry]] = {}  # with the kind that is kept
         for row in rows:
-            self._lost += row.get("lost", 0)
             if row["type"] != "call":
                 continue
             try:
@@ -153,7 +156,7 @@ class Records:
                 changed[id] = kept, entry
         if new or changed:
             self._write(list(new.values()), list(changed.values()))
-        if new or changed or self._lost > lost:
+        if new or changed or self._lost > before:
             self.on_change()
 
     def lost(self, count: int) -> None:
@@ -215,7 +218,7 @@ class Records:
 
     def _entry(self, run_id: str, worker: str, row: Row) -> Entry:
         record = {**_BLANK, **row, "run_id": run_id, "worker": worker}
-        for of_the_event in ("type", "ts", "dropped", "lost"):
+        for of_the_event in ("type", "ts"):
             record.pop(of_the_event, None)
         module, file = record.pop("defined_in", (None, None))
         call_id: str = record["call_id"]

@@ -17,7 +17,8 @@ from typing import Any
 
 from cideldill_mcp.clients import hit_payload
 from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
-from cideldill_mcp.events.log import Event, EventLog
+from cideldill_mcp.events.entries import Event
+from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.replies.render import readable
 
 MAX_WAITING = 10_000

@@ -30,9 +30,9 @@ class Deliveries:
         self._know_tags.add(client)
         return is_new
 
-    def note_hit(self, seq: int) -> None:
-        """A tracepoint was hit; the hit was not sent to any client yet."""
-        self._hits = (self._hits[0] + 1, seq)
+    def note_hits(self, count: int, newest: int) -> None:
+        """Tracepoints were hit, the last time as this event; no hit was sent to any client yet."""
+        self._hits = (self._hits[0] + count, newest)
 
     def last_hit_sent(self, client: str) -> int:
         """The number of the newest hit that was sent to this client."""

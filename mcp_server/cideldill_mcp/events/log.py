@@ -11,16 +11,27 @@ import json
 import sys
 import time
 import traceback
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from cideldill_mcp.events.entries import (
+    Entry,
+    Event,
+    LoggedEvent,
+    LoggedRows,
+    events_of,
+    is_batch,
+    logged,
+)
 from cideldill_mcp.events.spill import Block, Spill
 from cideldill_mcp.fast_json import encode_ascii, encode_fast
+from pytest_cideldill.protocol import Recorded
 
 RING = 20_000
 """Events kept in memory."""
@@ -38,8 +49,8 @@ MAX_RUN_BYTES = 256 * 1024 * 1024
 DROPPABLE = frozenset({"hit", "call", "output", "log"})
 """Types that may be dropped; stops and outcomes never are."""
 
-Event = dict[str, Any]
 Observer = Callable[[Event], None]
+OnRows = Callable[[LoggedRows], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,28 @@ class Filter:
         ]
 
 
+_last_of = attrgetter("last")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Observing:
+    """An observer, and what it wants to be called with for a batch of rows."""
+
+    on_event: Observer
+    on_rows: OnRows | None
+
+    def call(self, entry: Entry) -> None:
+        """Its error goes to stderr: else the process that the event came from would be cut off."""
+        try:
+            if isinstance(entry, LoggedRows) and self.on_rows is not None:
+                self.on_rows(entry)
+                return
+            for event in entry.events():
+                self.on_event(event)
+        except Exception:  # noqa: BLE001 - a border: see above
+            traceback.print_exc(file=sys.stderr)
+
+
 @dataclass(frozen=True, slots=True)
 class EventPage:
     """What a reader gets.
@@ -110,11 +143,10 @@ class EventLog:
         self._max_run_bytes = max_run_bytes
         self._bytes: Counter[str] = Counter()  # by run
         self._spill = Spill()
-        self._recent: list[Event] = []  # contiguous: its first has the number _first
-        self._lines: list[bytes] = []  # of the same events
-        self._first = 1
-        self._observers: tuple[Observer, ...] = ()
-        self._pending: deque[tuple[Event, tuple[Observer, ...]]] = deque()
+        self._recent: list[Entry] = []  # without gaps, from the number _first on
+        self._first = self._next = 1
+        self._observers: tuple[_Observing, ...] = ()
+        self._pending: deque[tuple[Entry, tuple[_Observing, ...]]] = deque()
         self._is_notifying = False
         self._news = asyncio.Event()
         self.now: Callable[[], float] = time.time
@@ -127,7 +159,7 @@ class EventLog:
     @property
     def last_seq(self) -> int:
         """The number of the newest event; 0 when there is none."""
-        return self._first + len(self._recent) - 1
+        return self._next - 1
 
     def append(self, type: str, *, ts: float | None = None, dropped: int = 0, **values: Any) -> int:
         """Log an event and wake all waiters.
@@ -146,51 +178,62 @@ class EventLog:
         self.wake()
         return seq
 
-    def extend(self, events: Iterable[Event], **values: Any) -> None:
-        """Log many events, which become this log's own: as `append`, but waiters are woken once.
+    def extend(self, recorded: Recorded, **values: Any) -> None:
+        """Log rows of calls and hits, each of which becomes an event; waiters are woken once.
 
         Args:
-            events: With `type`, `ts`, perhaps `dropped`, and other plain data.
-            values: What they have in common.
+            recorded: All of droppable types.
+            values: What they have in common: `run_id`, `worker`.
+
+        Raises:
+            ValueError: Their order is none.
         """
-        for event in events:
-            event |= values
-            self._add(event, event.pop("dropped", 0))
+        rows = logged(self._next, recorded, values)
+        count = rows.counts.total()
+        is_over_cap = self._bytes[rows.run_id] >= self._max_run_bytes
+        self._count_dropped(rows.run_id, recorded.dropped + is_over_cap * count)
+        if count and not is_over_cap:
+            self._keep(rows)
         self._notify()
         self.wake()
 
     def _add(self, event: Event, dropped: int) -> int:
         run_id = event.get("run_id", "")
         is_over_cap = self._bytes[run_id] >= self._max_run_bytes and event["type"] in DROPPABLE
-        if dropped or is_over_cap:
-            self.dropped[run_id] += dropped + is_over_cap
+        self._count_dropped(run_id, dropped + is_over_cap)
         if is_over_cap:
             return 0
-        seq: int = self.last_seq + 1
-        event["seq"] = seq
-        line = _line(event)
-        self._bytes[run_id] += len(line)
-        self._recent.append(event)
-        self._lines.append(line)
-        if len(self._recent) >= RING + BLOCK:
-            self._spill_oldest()
-        if self._observers and self.notifies:
-            self._pending.append((event, self._observers))
+        seq = event["seq"] = self._next
+        self._keep(LoggedEvent(event, _line(event)))
         return seq
 
-    def observe(self, observer: Observer) -> Callable[[], None]:
+    def _count_dropped(self, run_id: str, count: int) -> None:
+        if count:
+            self.dropped[run_id] += count
+
+    def _keep(self, entry: Entry) -> None:
+        self._next = entry.last + 1
+        self._bytes[entry.run_id] += len(entry.line)
+        self._recent.append(entry)
+        if self._next - self._first >= RING + BLOCK:
+            self._spill_oldest()
+        if self._observers and self.notifies:
+            self._pending.append((entry, self._observers))
+
+    def observe(self, observer: Observer, on_rows: OnRows | None = None) -> Callable[[], None]:
         """Call `observer` with every event from now on; returns the undo.
 
         Observers get an event that an observer appends after the one that it was called with. An
         error of an observer goes to stderr, and harms neither the others nor the appending code.
+
+        Args:
+            on_rows: Called instead with a batch of rows; else `observer` gets each as an event.
         """
-        self._observers += (observer,)
+        observing = _Observing(observer, on_rows)
+        self._observers += (observing,)
 
         def undo() -> None:
-            others = list(self._observers)
-            with suppress(ValueError):
-                others.remove(observer)
-            self._observers = tuple(others)
+            self._observers = tuple(each for each in self._observers if each is not observing)
 
         return undo
 
@@ -219,28 +262,30 @@ class EventLog:
             cursor = block.last
             left -= len(lines)
             await asyncio.sleep(0)
-        for event in self._recent[cursor + 1 - self._first :]:
-            if wanted.admits(event):
-                if len(found) >= limit:
-                    return EventPage(found, cursor, is_last=False)
-                found.append(event)
+        for event in self._in_memory(cursor, wanted):
+            if len(found) >= limit:
+                return EventPage(found, cursor, is_last=False)
+            found.append(event)
             cursor = event["seq"]
-        return EventPage(found, cursor)
+        return EventPage(found, max(cursor, self.last_seq))
 
     def newest(self, limit: int, wanted: Filter, after: int = 0) -> list[Event]:
         """The newest `limit` events in memory behind `after`, oldest of them first."""
         found: list[Event] = []
-        for event in reversed(self._recent):
-            if event["seq"] <= after or len(found) == limit:
+        for entry in reversed(self._recent):
+            if entry.last <= after or len(found) >= limit:
                 break
-            if wanted.admits(event):
-                found.append(event)
+            events = [each for each in entry.events(wanted.admits) if each["seq"] > after]
+            found += events[::-1][: limit - len(found)]
         return found[::-1]
 
-    def count(self, after: int, wanted: Filter) -> int:
-        """How many events in memory are behind `after`."""
-        start = max(0, after + 1 - self._first)
-        return sum(1 for event in self._recent[start:] if wanted.admits(event))
+    def _in_memory(self, after: int, wanted: Filter) -> Iterator[Event]:
+        """The events in memory behind a number that pass."""
+        start = bisect_right(self._recent, after, key=_last_of)
+        for entry in islice(self._recent, start, None):
+            for event in entry.events(wanted.admits):
+                if event["seq"] > after:
+                    yield event
 
     def close(self) -> None:
         """Close the file; its folder is removed by its owner."""
@@ -276,32 +321,31 @@ class EventLog:
         self._is_notifying = True
         try:
             while self._pending:
-                event, observers = self._pending.popleft()
-                for observer in observers:
-                    if observers is self._observers or observer in self._observers:
-                        _call(observer, event)
+                entry, observers = self._pending.popleft()
+                for observing in observers:
+                    if observers is self._observers or observing in self._observers:
+                        observing.call(entry)
         finally:
             self._is_notifying = False
 
     # --- memory and disk --------------------------------------------------------------------
 
     def _spill_oldest(self) -> None:
-        oldest, lines = self._recent[:BLOCK], self._lines[:BLOCK]
-        del self._recent[:BLOCK], self._lines[:BLOCK]
-        block = Block(self._first, self._first + len(oldest) - 1)
-        self._first += len(oldest)
-        block.count(oldest)
-        if self._spill.write(block, b"".join(lines)):
+        count = bisect_left(self._recent, self._first + BLOCK - 1, key=_last_of) + 1
+        oldest = self._recent[:count]
+        del self._recent[:count]
+        block = Block(self._first, oldest[-1].last)
+        self._first = oldest[-1].last + 1
+        for entry in oldest:
+            block.count(entry)
+        if self._spill.write(block, b"".join(each.line for each in oldest)):
             return
-        kept = [event["type"] not in DROPPABLE for event in oldest]
-        lost = Counter(
-            event.get("run_id", "")
-            for event, is_kept in zip(oldest, kept, strict=True)
-            if not is_kept
-        )
-        self.dropped += lost
-        block.per_run -= lost
-        self._spill.keep(block, b"".join(compress(lines, kept)))
+        kept = [each for each in oldest if not each.counts.keys() <= DROPPABLE]
+        left = Block(block.first, block.last)
+        for entry in kept:
+            left.count(entry)
+        self.dropped += block.per_run - left.per_run
+        self._spill.keep(left, b"".join(each.line for each in kept))
 
     def _lines_of(self, block: Block) -> bytes:
         lines = self._spill.read(block)
@@ -329,12 +373,9 @@ def _admitted(lines: bytes, clues: list[list[bytes]], wanted: Filter) -> Iterato
         return all(any(clue in text for clue in either) for either in clues)
 
     for line in lines.splitlines() if may_pass(lines) else ():
-        if may_pass(line) and wanted.admits(event := json.loads(line)):
-            yield event
-
-
-def _call(observer: Observer, event: Event) -> None:
-    try:
-        observer(event)
-    except Exception:  # noqa: BLE001 - a border: the process that the event came from would be cut off
-        traceback.print_exc(file=sys.stderr)
+        if may_pass(line):
+            event = json.loads(line)
+            if is_batch(event):
+                yield from events_of(event, wanted.admits)
+            elif wanted.admits(event):
+                yield event

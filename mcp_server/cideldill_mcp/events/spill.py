@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+
+from cideldill_mcp.events.entries import Entry
 
 
 @dataclass(slots=True)
 class Block:
-    """The events `first` … `last`, one line of JSON each.
+    """The events `first` … `last`, as the lines of entries.
 
     Attributes:
         per_run: Run id → how many events it holds.
@@ -33,11 +35,11 @@ class Block:
     offset: int = 0
     size: int = 0
 
-    def count(self, events: Iterable[dict[str, Any]]) -> None:
-        """Note the runs and types of its events."""
-        for event in events:
-            self.per_run[event.get("run_id", "")] += 1
-            self.types.add(event["type"])
+    def count(self, entry: Entry) -> None:
+        """Note the run and the types of an entry in it."""
+        counts = entry.counts
+        self.per_run[entry.run_id] += counts.total()
+        self.types.update(counts)
 
     def may_hold(self, types: Collection[str] | None, run_id: str | None) -> bool:
         """Whether an event of one of these types and of this run can be in it; None: of any."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from cideldill_mcp.events.log import Event
+from cideldill_mcp.events.entries import Event, LoggedRows
 from cideldill_mcp.resources.debug import BREAKPOINTS, SESSION, THREADS
 from cideldill_mcp.resources.resources import CALLS, FUNCTIONS, NAMES, PAUSED, STATUS
 from cideldill_mcp.runs.registry import Runs
@@ -99,15 +99,16 @@ class Updates:
         self._is_hit = False
         self._listed: str | None = None
         self._listings: set[str] = set()  # processes that only list tests are no runs
-        runs.log.observe(self._on_event)
+        runs.log.observe(self._on_event, self._on_rows)
         touch = self._touch
         runs.desired.observe(partial(touch, _OF_DESIRED), partial(touch, _OF_COUNTS))
         runs.records.on_change = partial(touch, _OF_RECORDS)
 
-    def _on_event(self, event: Event) -> None:
-        if event["type"] == "hit":
+    def _on_rows(self, rows: LoggedRows) -> None:
+        if rows.counts["hit"]:
             self._on_hit()
-            return
+
+    def _on_event(self, event: Event) -> None:
         changed = _OF_EVENTS.get(event["type"])
         if changed is None:
             return

@@ -12,14 +12,12 @@ import os
 import secrets
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from cideldill_mcp.breakpoints.collection import Desired
-from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.callrecords.records import Records
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.objects.files import ObjectFiles
@@ -27,6 +25,7 @@ from cideldill_mcp.processes.launch import HASH_SEED, VARIABLE, Recipe, Start, l
 from cideldill_mcp.processes.listener import Hub, Owner
 from cideldill_mcp.processes.process import MAIN, Target
 from cideldill_mcp.processes.reaper import Reaper
+from cideldill_mcp.runs.due_rows import due
 from cideldill_mcp.runs.not_hit import never_hit
 from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.runs.stopping import INTERRUPT_S, Ladder, tears_down
@@ -318,11 +317,7 @@ class Runs(RunList):
         if isinstance(event, protocol.LinesPassed):
             self.desired.note_passes(target.worker, event)
         if isinstance(event, protocol.Recorded):
-            if not run.order.listing:
-                self.records.add(run.id, target.worker, event.rows)
-            run.called.update(row.get("qualified_name") for row in event.rows)
-            rows = due(event.rows, run, self.desired, self.log.dropped)
-            self.log.extend(rows, run_id=run.id, worker=target.worker)
+            self._take_rows(run, target.worker, event)
             return
         if isinstance(event, protocol.NodeRelayed):
             run.held.setdefault(event.worker, []).append(event)
@@ -337,6 +332,16 @@ class Runs(RunList):
             run.logged(type, values, seq)
         if run.has_departed and run.child is not None and not run.is_stopping:
             self._bury_later(run)
+
+    def _take_rows(self, run: Run, worker: str, recorded: protocol.Recorded) -> None:
+        """Calls and hits of a process."""
+        parts = [common for common, _ in recorded.parts()]
+        run.called.update(each.get("qualified_name") for each in parts)
+        if not run.order.listing:
+            are_calls = any(each["type"] == "call" for each in parts)
+            rows = recorded.in_order() if are_calls else []
+            self.records.add(run.id, worker, rows, recorded.lost)
+        self.log.extend(due(recorded, run, self.desired), run_id=run.id, worker=worker)
 
     def _take_held(self, run: Run, workers: Iterable[str], *, at_once: bool = False) -> None:
         """Take what xdist's controller relayed for workers, as soon as it is their turn."""
@@ -385,37 +390,3 @@ def run_active(active: Run) -> Refusal:
         run_id=active.id,
         state=active.state,
     )
-
-
-Row = dict[str, Any]
-
-
-def due(rows: list[Row], run: Run, desired: Desired, dropped: Counter[str]) -> Iterator[Row]:
-    """The calls and hits of a process that get into the event log.
-
-    A limit of messages holds for all processes of a run together; each sends as many as the run
-    may have. `dropped` counts by run what was lost before a row that is not logged.
-    """
-    for row in rows:
-        for of_the_records in ("defined_in", "lost"):
-            row.pop(of_the_records, None)
-        if row["type"] != "hit" or _is_published(row, run, desired):
-            yield row
-        else:
-            dropped[run.id] += row.get("dropped", 0)
-
-
-def _is_published(hit: Row, run: Run, desired: Desired) -> bool:
-    known = desired.get(hit["breakpoint_id"])
-    if not isinstance(known, LineBreakpoint) or "condition_error" in hit:
-        return True
-    if not known.spec.max_notifications:
-        known.published += 1
-        return True
-    if not known.is_on:
-        return False
-    known.published += 1
-    if not known.is_on:  # it was the last one
-        for target in run.targets.values():
-            target.send(known.command(0))
-    return True

@@ -11,7 +11,8 @@ from typing import Any
 
 from cideldill_mcp.breakpoints.collection import id_meant
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
-from cideldill_mcp.events.log import Event, Filter
+from cideldill_mcp.events.entries import Event
+from cideldill_mcp.events.log import Filter
 from cideldill_mcp.replies.lean import with_values
 from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stall import state_of, under_way

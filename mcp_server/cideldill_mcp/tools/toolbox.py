@@ -12,7 +12,7 @@ from typing import Any
 import mcp_types as types
 
 from cideldill_mcp.clients.seen_stops import Deliveries, pauses_in, reports_hits
-from cideldill_mcp.events.log import Event
+from cideldill_mcp.events.entries import Event, LoggedRows
 from cideldill_mcp.questions.registry import Questions
 from cideldill_mcp.replies.prose import possible
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS, fit
@@ -30,7 +30,7 @@ class Toolbox:
         self._runs = runs
         self._questions = questions
         self._deliveries = Deliveries()
-        runs.log.observe(self._note_hit)
+        runs.log.observe(_ignored, self._note_hits)
 
     def definitions(self) -> list[types.Tool]:
         """The definitions for `tools/list`."""
@@ -121,9 +121,13 @@ class Toolbox:
             self._deliveries.note_hits_sent(client)
         return text
 
-    def _note_hit(self, event: Event) -> None:
-        if event["type"] == "hit":
-            self._deliveries.note_hit(event["seq"])
+    def _note_hits(self, rows: LoggedRows) -> None:
+        if count := rows.counts["hit"]:
+            self._deliveries.note_hits(count, rows.newest["hit"])
+
+
+def _ignored(_event: Event) -> None:
+    """Hits come as rows."""
 
 
 def _not_live(name: str) -> Refusal:
