@@ -6,7 +6,6 @@ those who ask, and only of those of its series that may have what they want.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,9 +40,9 @@ class LoggedEvent:
         return run_id
 
     @property
-    def counts(self) -> Counter[str]:
+    def counts(self) -> dict[str, int]:
         """As those of `LoggedRows`."""
-        return Counter([self.event["type"]])
+        return {self.event["type"]: 1}
 
     def events(self, admits: Admits | None = None) -> list[Event]:
         """It, if a filter admits it."""
@@ -63,13 +62,13 @@ class LoggedRows:
     first: int
     line: bytes
     run_id: str
-    counts: Counter[str]
+    counts: dict[str, int]
     newest: dict[str, int]
 
     @property
     def last(self) -> int:
         """The number of its newest row."""
-        return self.first + self.counts.total() - 1
+        return self.first + sum(self.counts.values()) - 1
 
     def events(self, admits: Admits | None = None) -> list[Event]:
         """Its rows as events, oldest first: those that a filter admits; see `events_of`."""
@@ -89,14 +88,14 @@ def logged(first: int, recorded: Recorded, values: Event) -> LoggedRows:
     Raises:
         ValueError: Their order is none.
     """
-    counts: Counter[str] = Counter()
+    counts: dict[str, int] = {}
     newest: dict[str, int] = {}
     of_rows, *of_series = recorded.places()
     kinds = [(row["type"], 1, place) for row, place in zip(recorded.rows, of_rows, strict=True)]
     for series, places in zip(recorded.series, of_series, strict=True):
         kinds.append((series["common"]["type"], series["count"], places[-1]))
     for type, count, last in kinds:
-        counts[type] += count
+        counts[type] = counts.get(type, 0) + count
         newest[type] = max(first + last, newest.get(type, 0))
     plain = {
         "seq": first,

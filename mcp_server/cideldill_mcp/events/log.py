@@ -71,6 +71,12 @@ class Filter:
             and self.breakpoint_id in (None, event.get("breakpoint_id"))
         )
 
+    def may_admit(self, types: Collection[str], runs: Collection[str]) -> bool:
+        """Whether an event may pass, of several of these types and runs."""
+        return (self.types is None or any(each in self.types for each in types)) and (
+            self.run_id is None or self.run_id in runs
+        )
+
     def clues(self) -> list[list[bytes]]:
         """What the line of an event that passes contains: at least one of each list."""
         wanted: dict[str, Collection[str | None]] = {
@@ -189,7 +195,7 @@ class EventLog:
             ValueError: Their order is none.
         """
         rows = logged(self._next, recorded, values)
-        count = rows.counts.total()
+        count = rows.last + 1 - rows.first
         is_over_cap = self._bytes[rows.run_id] >= self._max_run_bytes
         self._count_dropped(rows.run_id, recorded.dropped + is_over_cap * count)
         if count and not is_over_cap:
@@ -249,7 +255,7 @@ class EventLog:
             if left <= 0:
                 return EventPage(found, cursor, is_last=False)
             block = self._spill.behind(cursor)
-            if not block.may_hold(wanted.types, wanted.run_id):
+            if not wanted.may_admit(block.types, block.per_run):
                 cursor = block.last
                 continue
             lines = self._lines_of(block)
@@ -275,6 +281,8 @@ class EventLog:
         for entry in reversed(self._recent):
             if entry.last <= after or len(found) >= limit:
                 break
+            if not wanted.may_admit(entry.counts, (entry.run_id,)):
+                continue
             events = [each for each in entry.events(wanted.admits) if each["seq"] > after]
             found += events[::-1][: limit - len(found)]
         return found[::-1]
@@ -283,9 +291,10 @@ class EventLog:
         """The events in memory behind a number that pass."""
         start = bisect_right(self._recent, after, key=_last_of)
         for entry in islice(self._recent, start, None):
-            for event in entry.events(wanted.admits):
-                if event["seq"] > after:
-                    yield event
+            if wanted.may_admit(entry.counts, (entry.run_id,)):
+                for event in entry.events(wanted.admits):
+                    if event["seq"] > after:
+                        yield event
 
     def close(self) -> None:
         """Close the file; its folder is removed by its owner."""

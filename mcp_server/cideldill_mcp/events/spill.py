@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,14 +37,8 @@ class Block:
     def count(self, entry: Entry) -> None:
         """Note the run and the types of an entry in it."""
         counts = entry.counts
-        self.per_run[entry.run_id] += counts.total()
+        self.per_run[entry.run_id] += sum(counts.values())
         self.types.update(counts)
-
-    def may_hold(self, types: Collection[str] | None, run_id: str | None) -> bool:
-        """Whether an event of one of these types and of this run can be in it; None: of any."""
-        return (types is None or not self.types.isdisjoint(types)) and (
-            run_id is None or run_id in self.per_run
-        )
 
 
 class Spill:

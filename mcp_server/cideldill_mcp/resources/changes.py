@@ -105,7 +105,7 @@ class Updates:
         runs.records.on_change = partial(touch, _OF_RECORDS)
 
     def _on_rows(self, rows: LoggedRows) -> None:
-        if rows.counts["hit"]:
+        if "hit" in rows.counts:
             self._on_hit()
 
     def _on_event(self, event: Event) -> None:

@@ -122,7 +122,7 @@ class Toolbox:
         return text
 
     def _note_hits(self, rows: LoggedRows) -> None:
-        if count := rows.counts["hit"]:
+        if count := rows.counts.get("hit"):
             self._deliveries.note_hits(count, rows.newest["hit"])
 
 
