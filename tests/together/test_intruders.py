@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cideldill.protocol import PROTOCOL
 from pytest_cideldill.protocol.framing import MAX_FRAME, FrameDecoder, encode_frame
 from tests.together.frontend import DEADLINE_S, FrontEnd, front_end
 from tests.together.machines import HERE
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="look
 
 HELLO = {
     "kind": "hello",
-    "protocol": 1,
+    "protocol": PROTOCOL,
     "run_id": "r1",
     "pid": 1,
     "worker": "main",
