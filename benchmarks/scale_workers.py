@@ -33,6 +33,7 @@ from pytest_cideldill.protocol import (
     Resume,
     Resumed,
     Stopped,
+    columns,
     from_plain,
     to_plain,
 )
@@ -164,7 +165,11 @@ class Worker:
             }
             first, self._hits = self._hits + 1, self._hits + self._plan.hits
             counts = range(first, self._hits + 1)
-            yield Recorded([of_all | {"hit_count": n, "message": f"n={n}"} for n in counts])
+            own = {
+                "hit_count": columns.integers(counts),
+                "message": columns.texts([f"n={n}" for n in counts]),
+            }
+            yield Recorded([], [{"count": len(counts), "common": of_all, "columns": own}])
         fails = int(nodeid.rpartition("_")[2]) % FAILS_EVERY == 0
         if fails:
             raised = {"type": "AssertionError", "message": "assert 95 == 90"}
