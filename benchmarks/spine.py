@@ -133,6 +133,20 @@ def start_to_initialize(shop: Path) -> float:
         return time.perf_counter() - client.started
 
 
+def sdk_import(folder: Path) -> float:
+    """Seconds of a process that imports the library's server, as any server does, and ends."""
+    command = [sys.executable, "-P", "-W", "ignore", "-c", "import mcp.server.lowlevel"]
+    start = time.perf_counter()
+    subprocess.run(command, cwd=folder, check=True)
+    return time.perf_counter() - start
+
+
+def start_beside_sdk(shop: Path, runs: int) -> tuple[list[float], list[float]]:
+    """Starts to `initialize`, and imports of the library alone, by turns."""
+    pairs = [(start_to_initialize(shop), sdk_import(shop)) for _ in range(runs)]
+    return [start for start, _ in pairs], [alone for _, alone in pairs]
+
+
 def start_to_stop(shop: Path) -> float:
     """Seconds from the start of the process to the reply that holds the first stop."""
     with RawClient(shop) as client:
@@ -259,8 +273,11 @@ def main() -> None:
         leftovers = shutil.ignore_patterns("__pycache__", ".*")
         shop = shutil.copytree(SHOP, Path(temp, "shop"), ignore=leftovers)
         start_to_stop(shop)  # compiles
-        samples = [start_to_initialize(shop) for _ in range(chosen.runs)]
+        samples, alone = start_beside_sdk(shop, chosen.runs)
         show("start to the answer of initialize", samples, "s", "aim 1.0 s")
+        show("import of mcp.server.lowlevel alone", alone, "s")
+        more = [start - sdk for start, sdk in zip(samples, alone, strict=True)]
+        show("start to initialize, less this import", more, "s", "aim 0.15 s")
         samples = [start_to_stop(shop) for _ in range(chosen.runs)]
         show("start to the first stop", samples, "s", "aim 2.0 s")
         for tool, samples in round_trips(shop, chosen.calls).items():

@@ -14,10 +14,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp.server.lowlevel import Server
 
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.breakpoints.inspection import find_places, path_of
@@ -31,12 +30,15 @@ from cideldill_mcp.resources.changes import Updates
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.replay import open_records
 from cideldill_mcp.runs.run import RunOrder
-from cideldill_mcp.server import build_server
-from cideldill_mcp.transports.http import listen, serve_http
+from cideldill_mcp.server import build_server, build_stdio_server
+from cideldill_mcp.transports.listening import listen
 from cideldill_mcp.transports.stdio import claim_stdio, stdio_streams
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.sourcecode.tracespec import parse_spec
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
 
 SHUTDOWN_S = 1.0
 """Seconds for runs to end by themselves: clients kill a server 2 s after they close its stdin."""
@@ -99,11 +101,14 @@ async def _serve(
             runs.ready.clear()
             group.start_soon(_begin, runs, settings)
         if listener is not None:
+            from cideldill_mcp.transports.http import serve_http
+
             group.start_soon(serve_http, listener, runs.directory, server_for)
         if pipes is not None:
-            server, _ = server_for("stdio")
+            clients = Clients("stdio", notifier, group)
+            stdio_server = build_stdio_server(runs, questions, settings, clients)
             async with stdio_streams(*pipes) as (incoming, outgoing):
-                await server.run(incoming, outgoing, server.create_initialization_options())
+                await stdio_server.run(incoming, outgoing)
             if listener is None:
                 group.cancel_scope.cancel()
 

@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from cideldill_mcp.processes.addresses import announced
 from cideldill_mcp.processes.launch import Recipe
+from cideldill_mcp.sdk import prepare_import
 from pytest_cideldill.config.settings import HANDOVER, Settings, split
 from pytest_cideldill.records.reader import NoRecord, run_folders
 from pytest_cideldill.sourcecode.tracespec import InvalidSpec, parse_spec
@@ -151,9 +152,10 @@ def _serve(recipe: Recipe, settings: Settings, refuse: Callable[[str], NoReturn]
     if (reason := _mistake(settings)) is not None:
         refuse(reason)
     gc.disable()  # the import allocates for good; collecting costs a tenth of its time
+    prepare_import()
     from cideldill_mcp.app import run_server
     from cideldill_mcp.processes.private_directory import NoScratch
-    from cideldill_mcp.transports.http import CannotListen
+    from cideldill_mcp.transports.listening import CannotListen
 
     gc.freeze()
     gc.enable()

@@ -10,11 +10,10 @@ import importlib.metadata
 import sys
 import traceback
 from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import mcp_types as types
-from mcp.server import ServerRequestContext
-from mcp.server.lowlevel import Server
+from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
@@ -27,40 +26,54 @@ from cideldill_mcp.resources.resources import Resources
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.toolbox import Toolbox
+from cideldill_mcp.transports.stdio_server import Identity, StdioServer
 from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.errors import ErrorCode, Refusal
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
 
 T = TypeVar("T")
 
 
 def build_server(runs: Runs, questions: Questions, settings: Settings, clients: Clients) -> Server:
-    """Build the server of one transport; its `clients` get the pushes."""
+    """Build the server of an HTTP transport; its `clients` get the pushes."""
+    from cideldill_mcp.transports.http_server import HttpServer
+
     offered = Toolbox(profile.tools(settings.tools), runs, questions)
-    server = _Server(
+    server = HttpServer(_identity(offered))
+    _offer(server, offered, Toolbox(profile.ALL, runs, questions), runs, clients)
+    return server
+
+
+def build_stdio_server(
+    runs: Runs, questions: Questions, settings: Settings, clients: Clients
+) -> StdioServer:
+    """The same for stdio, without what the library imports for HTTP."""
+    offered = Toolbox(profile.tools(settings.tools), runs, questions)
+    server = StdioServer(_identity(offered))
+    # It takes handlers as the other does.
+    offering = cast("Server", server)
+    _offer(offering, offered, Toolbox(profile.ALL, runs, questions), runs, clients)
+    return server
+
+
+def _identity(offered: Toolbox) -> Identity:
+    return Identity(
         "pytest-cideldill",
         version=importlib.metadata.version("pytest-cideldill"),
         title="pytest debugger",
         instructions=instructions(offered),
     )
-    server.middleware.clear()  # OpenTelemetry, whose spans no user asked for
+
+
+def _offer(server: Server, offered: Toolbox, every: Toolbox, runs: Runs, clients: Clients) -> None:
     _offer_tools(server, offered, clients)
-    read = Toolbox(profile.ALL, runs, questions).read
-    _offer_resources(server, Resources(read, runs), clients)
-    _offer_prompts(server, Prompts(read, runs, offered))
+    _offer_resources(server, Resources(every.read, runs), clients)
+    _offer_prompts(server, Prompts(every.read, runs, offered))
     server.add_notification_handler(
         "notifications/initialized", types.NotificationParams, clients.welcome
     )
-    return server
-
-
-class _Server(Server[Any]):
-    def get_capabilities(self, *args: Any, **kwargs: Any) -> types.ServerCapabilities:
-        """The same in every era: only resources have a list that changes, and subscriptions."""
-        capabilities = super().get_capabilities(*args, **kwargs)
-        for capability in (capabilities.tools, capabilities.prompts, capabilities.resources):
-            assert capability is not None
-            capability.list_changed = capability is capabilities.resources
-        return capabilities
 
 
 def _offer_tools(server: Server, toolbox: Toolbox, clients: Clients) -> None:

@@ -16,8 +16,8 @@ from typing import Any, cast
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
-from mcp.server import ServerRequestContext
 from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
