@@ -60,6 +60,9 @@ OTHERS = [each for each in EVENT_TYPES if each != "hit"]
 POLL_S = 0.02
 """Seconds between two questions to a front end that takes in hits."""
 
+PUSHED_S = 60
+"""Seconds in which all that was hit is pushed or counted."""
+
 
 @contextmanager
 def project(text: str, count: int, *, is_pushed: bool = True) -> Iterator[tuple[Path, RawClient]]:
@@ -100,6 +103,24 @@ def latencies(count: int, message: str) -> list[float]:
 
 
 @dataclass(slots=True)
+class Pushed:
+    """Notifications of hits as they come; `began` and `ended` are the seconds of first and last."""
+
+    count: int = 0
+    coalesced: int = 0
+    began: float = 0.0
+    ended: float = 0.0
+
+    def note(self, told: dict[str, Any]) -> None:
+        """One notification of any kind."""
+        if told["method"] == "debugger/breakpointHit":
+            self.ended = time.perf_counter()
+            self.began = self.began or self.ended
+            self.count += 1
+            self.coalesced += told["params"].get("coalesced", 0)
+
+
+@dataclass(slots=True)
 class Streams:
     """Of runs of a tight loop, one sample each.
 
@@ -110,6 +131,9 @@ class Streams:
         missing: Hits that are neither in the log nor counted as dropped.
         dropped: Hits that are counted as dropped.
         replies: Milliseconds of each `debug_state` meanwhile.
+        pushes_per_s: Notifications of hits that the client gets between its first and its last.
+        coalesced: Hits that one of them counts and does not show.
+        unseen: Hits that are neither pushed nor counted.
     """
 
     wall: list[float] = field(default_factory=list)
@@ -118,12 +142,17 @@ class Streams:
     missing: list[float] = field(default_factory=list)
     dropped: list[float] = field(default_factory=list)
     replies: list[float] = field(default_factory=list)
+    pushes_per_s: list[float] = field(default_factory=list)
+    coalesced: list[float] = field(default_factory=list)
+    unseen: list[float] = field(default_factory=list)
 
     def run(self, count: int, message: str | None, *, is_pushed: bool = True) -> None:
         """One more; None: without the tracepoint."""
         with project(HOT, count, is_pushed=is_pushed) as (folder, client):
             if message is not None:
                 trace(client, HOT, message)
+            pushed = Pushed()
+            client.on_notification = pushed.note
             before = client.call("timeline_get", limit=1)["next_after"]
             client.call("test_run", wait=False)
             while True:
@@ -134,6 +163,8 @@ class Streams:
                 self.replies.append((time.perf_counter() - asked) * 1e3)
                 time.sleep(POLL_S)
             others = _others(client, before)
+            if message is not None and is_pushed:
+                self._note(client, pushed, count - state["counts"]["dropped"])
             spent = json.loads((folder / "spent").read_text(encoding="utf-8"))
         self.wall.append(spent[0] / count * 1e6)
         self.busy.append(spent[1] / count * 1e6)
@@ -143,6 +174,15 @@ class Streams:
         logged = ended["seq"] - began["seq"] + 1 - len(others)
         self.dropped.append(state["counts"]["dropped"])
         self.missing.append(count - logged - self.dropped[-1] if message is not None else logged)
+
+    def _note(self, client: RawClient, pushed: Pushed, count: int) -> None:
+        """What is pushed, once all is; it may come seconds behind the end of the run."""
+        deadline = time.perf_counter() + PUSHED_S
+        while pushed.count + pushed.coalesced < count and time.perf_counter() < deadline:
+            client.call("debug_state")
+        self.pushes_per_s.append(pushed.count / (pushed.ended - pushed.began))
+        self.coalesced.append(pushed.coalesced)
+        self.unseen.append(count - pushed.count - pushed.coalesced)
 
 
 def _others(client: RawClient, after: int) -> list[dict[str, Any]]:
@@ -183,6 +223,11 @@ def main() -> None:
         show("a hit in the test, processor time", each.busy, "µs", "aim 1.5 µs")
         show("a hit in the test, wall time", each.wall, "µs")
         show("logged hits in a second, in thousands", [n / 1e3 for n in each.per_s], "", "aim 50")
+        if each.pushes_per_s:
+            pushes = [n / 1e3 for n in each.pushes_per_s]
+            show("pushes in a second, in thousands", pushes, "", "aim 30")
+            show("coalesced and counted", each.coalesced, "")
+            show("neither pushed nor counted", each.unseen, "", "aim 0")
         show("dropped and counted", each.dropped, "")
         show("lost", each.missing, "", "aim 0")
         show_spread("debug_state meanwhile", each.replies)

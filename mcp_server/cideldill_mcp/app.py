@@ -108,6 +108,7 @@ async def _serve(
             clients = Clients("stdio", notifier, group)
             stdio_server = build_stdio_server(runs, questions, settings, clients)
             async with stdio_streams(*pipes) as (incoming, outgoing):
+                clients.write = outgoing.write
                 await stdio_server.run(incoming, outgoing)
             if listener is None:
                 group.cancel_scope.cancel()

@@ -47,6 +47,10 @@ def context_of(session_id: str | None, protocol: str = "2025-11-25") -> Any:
     return SimpleNamespace(protocol_version=protocol, session=session)
 
 
+async def write(_lines: bytes) -> None:
+    """To a stream."""
+
+
 @asynccontextmanager
 async def spied() -> AsyncIterator[tuple[Clients, Spy]]:
     spy = Spy()
@@ -77,19 +81,19 @@ async def test_a_session_is_served_once_while_its_stream_is_open(stream_is_first
             assert await spy.count() == 0
         with clients.stream_of("s-1") as opened:
             assert await spy.count() == 0
-            opened()
+            opened(write)
             assert await spy.count() == int(not stream_is_first)
             await clients.welcome(context, None)  # type: ignore[arg-type]
             await clients.welcome(context, None)  # type: ignore[arg-type]
             assert await spy.count() == 1
         assert await spy.count() == 0
         with clients.stream_of("s-1") as opened:
-            opened()
+            opened(write)
             assert await spy.count() == 1
             await context.session._connection.exit_stack.aclose()
         assert await spy.count() == 0
         with clients.stream_of("s-1") as opened:
-            opened()
+            opened(write)
             assert await spy.count() == 0
 
 
@@ -100,13 +104,13 @@ async def test_the_newest_stream_of_a_session_is_the_one_that_is_served() -> Non
         await clients.welcome(context_of("s-1"), None)  # type: ignore[arg-type]
         with ExitStack() as newer:
             with clients.stream_of("s-1") as opened:
-                opened()
+                opened(write)
                 assert await spy.count() == 1
                 (first,) = spy.now
                 with clients.stream_of("s-1"):
                     assert await spy.count() == 1
                 assert spy.now == [first]
-                newer.enter_context(clients.stream_of("s-1"))()
+                newer.enter_context(clients.stream_of("s-1"))(write)
                 assert await spy.count() == 1
                 assert spy.now != [first]
             assert await spy.count() == 1

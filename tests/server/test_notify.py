@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import random
 import re
-from collections.abc import AsyncIterator
+import weakref
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,10 +16,13 @@ import pytest
 
 from cideldill_mcp.clients import outbox
 from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
+from cideldill_mcp.clients.lines import line_of
 from cideldill_mcp.clients.outbox import (
     CALL_COMPLETED,
     EXECUTION_PAUSED,
     EXECUTION_RESUMED,
+    Mailbox,
+    Notifications,
     Notifier,
 )
 from cideldill_mcp.events.log import EventLog
@@ -31,6 +37,14 @@ AT_A_LINE: dict[str, Any] = {
 }
 
 
+def said(lines: bytes) -> list[tuple[str, dict[str, Any]]]:
+    """The method and the parameters of each line."""
+    assert lines.endswith(b"\n")
+    messages = [json.loads(line) for line in lines.split(b"\n")[:-1]]
+    assert {(len(message), message["jsonrpc"]) for message in messages} == {(3, "2.0")}
+    return [(message["method"], message["params"]) for message in messages]
+
+
 class Client:
     """Takes what is pushed: `hits` are the hits of tracepoints, `received` all others."""
 
@@ -42,12 +56,13 @@ class Client:
         self.error: Exception | None = None
         self._news = asyncio.Condition()
 
-    async def send(self, method: str, params: dict[str, Any]) -> None:
+    async def send(self, lines: bytes) -> None:
         if self.error is not None:
             raise self.error
         await self.reads.wait()
         async with self._news:
-            (self.hits if method == BREAKPOINT_HIT else self.received).append((method, params))
+            for method, params in said(lines):
+                (self.hits if method == BREAKPOINT_HIT else self.received).append((method, params))
             self._news.notify_all()
 
     async def until(self, count: int) -> list[tuple[str, dict[str, Any]]]:
@@ -476,3 +491,98 @@ def test_what_is_coalesced_for_one_is_shown_in_full_to_another(
         assert all("coalesced" not in each for _, each in other.received)
 
     run()
+
+
+# --- many at once -------------------------------------------------------------------------------
+
+HIT, CALL, STOP = "hit", "call", None
+
+
+def notifications(method: str | None, *numbers: int) -> Notifications:
+    """One for each number; those of a stop may not be merged."""
+
+    def encode(rows: Sequence[int]) -> list[bytes]:
+        return [line_of(method or "stop", {"seq": number}) for number in rows]
+
+    return Notifications(numbers, encode, method=method)
+
+
+def waiting(mailbox: Mailbox) -> list[tuple[str, dict[str, Any]]]:
+    """What waits; it is taken out."""
+    found = []
+    while mailbox._queue:
+        found += said(mailbox._take())
+    return found
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_many_at_once_are_merged_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each is sent or counted, in order, to clients that read now and then."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(outbox, "MAX_WAITING", rng.randrange(1, 9))
+    monkeypatch.setattr(outbox, "CHUNK_BYTES", rng.choice((1, 200, 10_000)))
+    monkeypatch.setattr(outbox, "_ENCODED_AT_ONCE", rng.randrange(1, 4))
+    at_once, one_by_one, other = Mailbox(), Mailbox(), Mailbox()
+    found: tuple[list[Any], ...] = ([], [], [])
+    methods: dict[int, str | None] = {}
+    for _ in range(rng.randrange(1, 30)):
+        method, first = rng.choice((HIT, HIT, CALL, STOP)), len(methods) + 1
+        numbers = range(first, first + (rng.randrange(1, 12) if method else 1))
+        methods.update(dict.fromkeys(numbers, method))
+        messages = notifications(method, *numbers)
+        at_once.put(messages)
+        other.put(messages)
+        for number in numbers:
+            one_by_one.put(notifications(method, number))
+        if rng.random() < 0.2:
+            found[0].extend(waiting(at_once))
+            found[1].extend(waiting(one_by_one))
+        if rng.random() < 0.3:
+            found[2].extend(waiting(other))
+    for received, mailbox in zip(found, (at_once, one_by_one, other), strict=True):
+        received.extend(waiting(mailbox))
+        assert mailbox._count == 0
+        assert seqs(received) == sorted(seqs(received))
+        for method in (HIT, CALL, STOP):
+            sent = [params for name, params in received if name == (method or "stop")]
+            stood_for = sum(1 + params.get("coalesced", 0) for params in sent)
+            assert stood_for == list(methods.values()).count(method)
+    assert found[0] == found[1]
+
+
+def test_rows_that_were_left_out_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that never reads keeps what it is going to be sent, not all that there was."""
+    monkeypatch.setattr(outbox, "MAX_WAITING", 4)
+
+    class Row:
+        pass
+
+    mailbox, alive = Mailbox(), []
+    for _ in range(100):
+        rows = [Row() for _ in range(10)]
+        alive += [weakref.ref(row) for row in rows]
+        mailbox.put(Notifications(rows, lambda rows: [b"{}}\n"] * len(rows), method=HIT))
+        del rows
+    assert sum(ref() is not None for ref in alive) <= 11
+
+
+@in_loop
+async def test_replies_have_their_turn_between_notifications_that_are_sent_together() -> None:
+    """And many are sent at once."""
+    async with serving() as desk:
+        chunks: list[bytes] = []
+
+        async def send(lines: bytes) -> None:
+            chunks.append(lines)
+            await asyncio.sleep(0)
+
+        desk.tasks.append(asyncio.create_task(desk.notifier.serve("stdio", send)))
+        await asyncio.sleep(0)
+        for number in range(5_000):
+            hit(desk, number)
+        while sum(chunk.count(b"\n") for chunk in chunks) < 5_000:
+            await asyncio.sleep(0)
+        assert 10 < len(chunks) < 100
+        assert max(map(len, chunks)) < 2 * outbox.CHUNK_BYTES
+        reported = [params["hitCount"] for chunk in chunks for _, params in said(chunk)]
+        assert reported == list(range(5_000))

@@ -418,6 +418,36 @@ def test_senders_wait_while_much_is_unsent_and_nothing_is_lost(
     anyio.run(main)
 
 
+def test_lines_are_written_in_order_with_messages_and_wait_as_they_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio, "_HIGH_WATER_BYTES", 500_000)
+    sent: list[int] = []
+
+    async def main() -> None:
+        with anyio.fail_after(GUARD_SECONDS), pipes() as (peer, fds):
+            async with stdio.stdio_streams(*fds) as (_read_stream, write_stream):
+
+                async def send() -> None:
+                    for number in range(0, 40, 4):
+                        await write_stream.send(big_note(number))
+                        lines = [big_note(number + further) for further in (1, 2, 3)]
+                        encoded = [each.message.model_dump_json().encode() for each in lines]
+                        await write_stream.write(b"\n".join([*encoded, b""]))
+                        sent.append(number)
+
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(send)
+                    await anyio.wait_all_tasks_blocked()
+                    assert 0 < len(sent) < 5
+                    received = await blocking(lambda: [peer._lines.readline() for _ in range(40)])
+                assert [json.loads(line)["params"]["number"] for line in received] == [*range(40)]
+            with pytest.raises(anyio.ClosedResourceError):
+                await write_stream.write(b"{}\n")
+
+    anyio.run(main)
+
+
 def big_note(number: int) -> SessionMessage:
     params = {"number": number, "text": "x" * 200_000}
     return SessionMessage(types.JSONRPCNotification(jsonrpc="2.0", method="n", params=params))

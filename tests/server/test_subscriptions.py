@@ -26,6 +26,7 @@ from cideldill_mcp.resources.changes import Updates
 from cideldill_mcp.server import build_server
 from pytest_cideldill.config.settings import Settings
 from tests.server.processes import DEADLINE_S, Front, in_loop, serving
+from tests.server.test_notify import said
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
@@ -236,12 +237,12 @@ async def test_a_client_that_does_not_read_delays_nobody_and_is_notified_once() 
         slow: list[tuple[str, dict[str, Any]]] = []
         fast: list[tuple[str, dict[str, Any]]] = []
 
-        async def send_slowly(method: str, params: dict[str, Any]) -> None:
+        async def send_slowly(lines: bytes) -> None:
             await reads.wait()
-            slow.append((method, params))
+            slow.extend(said(lines))
 
-        async def send(method: str, params: dict[str, Any]) -> None:
-            fast.append((method, params))
+        async def send(lines: bytes) -> None:
+            fast.extend(said(lines))
 
         uris = {SESSION, THREADS}
         tasks = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 BREAKPOINT_HIT = "debugger/breakpointHit"
@@ -39,7 +40,7 @@ def _params(
             "moduleName": place.get("module"),
         },
         "threadId": event.get("thread"),
-        "timestamp": _iso(ts),
+        "timestamp": iso(ts),
         "hitCount": hit.get("hit_count"),
         "logMessage": about.get("logMessage"),
         "exceptionInfo": about.get("exceptionInfo"),
@@ -50,9 +51,15 @@ def _params(
     }
 
 
-def _iso(ts: float) -> str:
+def iso(ts: float) -> str:
     """ISO 8601 in UTC with milliseconds: `2026-03-01T12:00:00.250Z`."""
-    return datetime.fromtimestamp(ts, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    return _iso(round(ts * 1e6) // 1000)
+
+
+@lru_cache(maxsize=256)  # of a tight loop tens of hits share a millisecond
+def _iso(milliseconds: int) -> str:
+    second = datetime.fromtimestamp(milliseconds // 1000, UTC).isoformat()[:-6]
+    return f"{second}.{milliseconds % 1000:03d}Z"
 
 
 def _exception(pause: Mapping[str, Any]) -> dict[str, Any] | None:

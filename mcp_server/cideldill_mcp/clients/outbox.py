@@ -10,19 +10,25 @@ import asyncio
 import sys
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from cideldill_mcp.clients import hit_payload
 from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
-from cideldill_mcp.events.entries import Event
+from cideldill_mcp.clients.lines import HitLines, line_of, with_coalesced
+from cideldill_mcp.events.entries import Event, LoggedRows
 from cideldill_mcp.events.log import EventLog
-from cideldill_mcp.replies.render import readable
 
 MAX_WAITING = 10_000
 """Messages that wait for one client before calls and hits are merged."""
+
+CHUNK_BYTES = 64 * 1024
+"""Lines that are sent together, if so many wait; replies have their turn between two chunks."""
+
+_ENCODED_AT_ONCE = 64
 
 _METHODS_THAT_MERGE = 2
 
@@ -36,25 +42,66 @@ LIST_CHANGED = "notifications/resources/list_changed"
 _FREQUENT = ("call", "hit")
 """Types of events that are skipped while no client is served."""
 
-Params = dict[str, Any]
-Send = Callable[[str, Params], Awaitable[None]]
-"""Sends a method and its parameters to a client; may wait for a client that doesn't read."""
+Params = Mapping[str, Any]
+Encode = Callable[[Sequence[Any]], list[bytes]]
+Send = Callable[[bytes], Awaitable[None]]
+"""Sends complete lines of JSON-RPC to a client; may wait for a client that doesn't read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """One notification.
+class Notifications:
+    """Notifications of one method that follow each other: queued as one, encoded once for all.
+
+    Args:
+        rows: What each is made of; its slices are taken when lines of them are sent.
+        encode: Makes the lines of a slice.
 
     Attributes:
-        params: Makes the parameters; called only when the notification is sent.
-        may_merge: Whether a later notification of the method may take its place.
+        method: They may be merged with others of it; None: they may not.
         key: While one with this key waits, a second one is not queued.
     """
 
-    method: str
-    params: Callable[[], Params]
-    may_merge: bool = False
-    key: str | None = None
+    __slots__ = ("_encode", "_lines", "_rows", "count", "key", "method")
+
+    def __init__(
+        self,
+        rows: Sequence[Any],
+        encode: Encode,
+        *,
+        method: str | None = None,
+        key: str | None = None,
+    ) -> None:
+        self._rows = rows
+        self._encode = encode
+        self._lines: list[bytes] = []  # of the first rows
+        self.count = len(rows)
+        self.method = method
+        self.key = key
+
+    def lines(self, start: int, stop: int) -> list[bytes]:
+        """The lines with these numbers, counted from 0."""
+        lines = self._lines
+        if len(lines) < stop:
+            lines += self._encode(self._rows[len(lines) : stop])
+        return lines[start:stop]
+
+    def newest(self) -> Notifications:
+        """The last one; it does not keep the others in memory."""
+        if self.count == 1:
+            return self
+        return Notifications(self._rows[self.count - 1 :], self._encode, method=self.method)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Those of `all` that wait for a client; the last one stands for `coalesced` others, too.
+
+    It does so only if it is the only one.
+    """
+
+    all: Notifications
+    start: int
+    stop: int
+    coalesced: int = 0
 
 
 class Mailbox:
@@ -70,31 +117,50 @@ class Mailbox:
 
     def __init__(self, subscriptions: Collection[str] = ()) -> None:
         self.subscriptions = subscriptions
-        # Each with the number of those that it replaced.
-        self._messages: deque[tuple[Notification, int]] = deque()
+        self._queue: deque[_Waiting] = deque()
+        self._count = 0  # of messages in it
         self._keys: set[str] = set()
         self._news = asyncio.Event()
 
-    def put(self, message: Notification) -> None:
-        """Queue a notification; never waits."""
-        if message.key is not None:
-            if message.key in self._keys:
+    def put(self, messages: Notifications) -> None:
+        """Queue notifications; never waits."""
+        if messages.key is not None:
+            if messages.key in self._keys:
                 return
-            self._keys.add(message.key)
-        is_full = len(self._messages) >= MAX_WAITING and message.may_merge
-        self._messages.append((message, self._take_back(message.method) if is_full else 0))
+            self._keys.add(messages.key)
+        room = max(MAX_WAITING - self._count, 0)
+        if messages.method is None or messages.count <= room:
+            self._append(_Waiting(messages, 0, messages.count))
+        else:
+            self._merge(messages, messages.method, room)
         self._news.set()
+
+    def _append(self, waiting: _Waiting) -> None:
+        self._queue.append(waiting)
+        self._count += waiting.stop - waiting.start
+
+    def _merge(self, messages: Notifications, method: str, room: int) -> None:
+        """Queue as many as there is room for; the last of them stands for all that are left out."""
+        kept = max(room - 1, 0)
+        before = 0 if room else self._take_back(method)
+        if kept:
+            self._append(_Waiting(messages, 0, kept))
+        left_out = before + messages.count - kept - 1
+        self._append(_Waiting(messages.newest(), 0, 1, left_out))
 
     def _take_back(self, method: str) -> int:
         """Remove the newest message of a method if it may merge; return how many it stood for."""
-        waiting = self._messages
-        for back in range(1, _METHODS_THAT_MERGE + 1):
-            message, coalesced = waiting[-back]
-            if not message.may_merge:
+        queue = self._queue
+        for back, newest in enumerate(islice(reversed(queue), _METHODS_THAT_MERGE), 1):
+            size = newest.stop - newest.start
+            if newest.all.method == method:
+                self._count -= 1
+                newest.stop -= 1
+                if size == 1:
+                    del queue[-back]
+                return newest.coalesced + 1
+            if newest.all.method is None or size > 1:
                 break
-            if message.method == method:
-                del waiting[-back]
-                return coalesced + 1
         return 0
 
     async def deliver(self, send: Send) -> None:
@@ -102,13 +168,38 @@ class Mailbox:
         while True:
             await self._news.wait()
             self._news.clear()
-            while self._messages:
-                message, coalesced = self._messages.popleft()
-                if message.key is not None:
-                    self._keys.discard(message.key)
-                params = message.params() | ({"coalesced": coalesced} if coalesced else {})
-                # A lone surrogate would end the connection; here, since not every call is sent.
-                await send(message.method, readable(params))
+            while self._queue:
+                await send(self._take())
+
+    def _take(self) -> bytes:
+        """Remove the next lines. The change of a resource is alone: it is queued anew from here."""
+        taken: list[bytes] = []
+        size = 0
+        while self._queue and size < CHUNK_BYTES:
+            first = self._queue[0]
+            key = first.all.key
+            if key is not None and taken:
+                break
+            lines = self._lines_of(first)
+            taken += lines
+            size += sum(map(len, lines))
+            if key is not None:
+                self._keys.discard(key)
+                break
+        return b"".join(taken)
+
+    def _lines_of(self, first: _Waiting) -> list[bytes]:
+        """Remove lines of the first in the queue."""
+        stop = min(first.stop, first.start + _ENCODED_AT_ONCE)
+        lines = first.all.lines(first.start, stop)
+        if first.coalesced:
+            lines = [with_coalesced(lines[0], first.coalesced)]
+        self._count -= stop - first.start
+        if stop == first.stop:
+            self._queue.popleft()
+        else:
+            first.start = stop
+        return lines
 
 
 class Notifier:
@@ -126,11 +217,12 @@ class Notifier:
         self._observers: dict[object, Callable[[str | None], None]] = {}
         # Pause id → method name, for the push that its thread goes on: the pause is gone by then.
         self._names: dict[str, str | None] = {}
-        self._messages: dict[str, Callable[[Event], list[Notification]]] = {
+        self._hit_lines = HitLines()
+        self._messages: dict[str, Callable[[Event], list[Notifications]]] = {
             "stop": self._paused,
             "resumed": self._resumed,
             "call": _completed,
-            "hit": _hit,
+            "hit": self._hit,
         }
         log.observe(self._on_event)
 
@@ -139,9 +231,9 @@ class Notifier:
         for observer in tuple(self._observers.values()):
             observer(uri)
         if uri is None:
-            message = Notification(LIST_CHANGED, dict, key=LIST_CHANGED)
+            message = _one(LIST_CHANGED, {}, key=LIST_CHANGED)
         else:
-            message = Notification(UPDATED, lambda: {"uri": uri}, key=uri)
+            message = _one(UPDATED, {"uri": uri}, key=uri)
         for mailbox in self._mailboxes.values():
             if uri is None or uri in mailbox.subscriptions:
                 mailbox.put(message)
@@ -180,7 +272,7 @@ class Notifier:
             for mailbox in self._mailboxes.values():
                 mailbox.put(message)
 
-    def _paused(self, event: Event) -> list[Notification]:
+    def _paused(self, event: Event) -> list[Notifications]:
         id = event["pause_id"]
         pause = self._pause_of(event["run_id"], id) or {}
         name = self._names[id] = _method_name(pause)
@@ -194,13 +286,12 @@ class Notifier:
             "worker": event.get("worker"),
             "seq": event["seq"],
         }
-        hit = hit_payload.of_stop(event, pause)
         return [
-            Notification(BREAKPOINT_HIT, lambda: hit),
-            Notification(EXECUTION_PAUSED, lambda: params),
+            _one(BREAKPOINT_HIT, hit_payload.of_stop(event, pause)),
+            _one(EXECUTION_PAUSED, params),
         ]
 
-    def _resumed(self, event: Event) -> list[Notification]:
+    def _resumed(self, event: Event) -> list[Notifications]:
         id = event["pause_id"]
         params = {
             "pause_id": id,
@@ -209,17 +300,29 @@ class Notifier:
             "by": event.get("by"),
             "seq": event["seq"],
         }
-        return [Notification(EXECUTION_RESUMED, lambda: params)]
+        return [_one(EXECUTION_RESUMED, params)]
+
+    def _hit(self, event: Event) -> list[Notifications]:
+        return [Notifications((event,), self._hit_lines.encode, method=BREAKPOINT_HIT)]
 
 
-def _hit(event: Event) -> list[Notification]:
-    return [Notification(BREAKPOINT_HIT, partial(hit_payload.of_hit, event), may_merge=True)]
+def _one(method: str, params: Params, key: str | None = None) -> Notifications:
+    """One that is never merged."""
+    return Notifications((params,), partial(_lines_of, method), key=key)
 
 
-def _completed(event: Event) -> list[Notification]:
+def _lines_of(method: str, rows: Iterable[Params]) -> list[bytes]:
+    return [line_of(method, params) for params in rows]
+
+
+def _completed(event: Event) -> list[Notifications]:
     if event.get("status") == "running":
         return []
-    return [Notification(CALL_COMPLETED, partial(_of_call, event), may_merge=True)]
+    return [Notifications((event,), _call_lines, method=CALL_COMPLETED)]
+
+
+def _call_lines(events: Iterable[Event]) -> list[bytes]:
+    return [line_of(CALL_COMPLETED, _of_call(event)) for event in events]
 
 
 def _of_call(event: Event) -> Params:

@@ -9,26 +9,24 @@ resources in the reply to a request that stays open, `subscriptions/listen`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
-from typing import Any, cast
+from typing import cast
 
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
-from mcp.server.session import ServerSession
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic_core import from_json
 
-from cideldill_mcp.clients.outbox import Notifier
+from cideldill_mcp.clients.outbox import Notifier, Send
 
 _KEY = "cideldill"
-
-
-class _Push(types.Notification[dict[str, Any], str]):
-    """A notification that the protocol does not define."""
 
 
 class Client:
@@ -39,16 +37,25 @@ class Client:
         subscriptions: The URIs of resources whose changes are pushed to it.
     """
 
-    def __init__(self, name: str, session: ServerSession | None) -> None:
+    def __init__(self, name: str, connection: Connection | None) -> None:
         self.name = name
         self.subscriptions: set[str] = set()
-        self._session = session
+        self._connection = connection
 
-    async def push(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification outside of any request; without a connection none is sent."""
-        if self._session is not None:
-            push = cast("types.ServerNotification", _Push(method=method, params=params))
-            await self._session.send_notification(push)
+    async def push(self, lines: bytes) -> None:
+        """Send notifications outside of any request, through the library, one by one."""
+        if self._connection is not None:
+            for line in lines.splitlines():
+                message = from_json(line)
+                await self._connection.notify(message["method"], message["params"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """An open stream for pushes to an HTTP session; pushes end with the scope."""
+
+    write: Send
+    scope: anyio.CancelScope
 
 
 class Clients:
@@ -59,6 +66,8 @@ class Clients:
 
     Attributes:
         bus: From it `subscriptions/listen` gets the changes of resources.
+        write: Writes lines to the only connection of the transport, in order with its replies;
+            None: the library sends pushes.
     """
 
     def __init__(self, transport: str, notifier: Notifier, group: TaskGroup) -> None:
@@ -68,9 +77,10 @@ class Clients:
         self._numbers = count(1)
         self._stateless = Client(transport, None)
         self.bus = _Bus(notifier)
+        self.write: Send | None = None
         # By the id of an HTTP session: clients that shook hands, and open streams for pushes.
         self._sessions: dict[str, Client] = {}
-        self._streams: dict[str, anyio.CancelScope] = {}
+        self._streams: dict[str, _Stream] = {}
 
     def of(self, context: ServerRequestContext) -> Client:
         """The client that a request or notification comes from."""
@@ -79,7 +89,7 @@ class Clients:
         state = _connection(context).state
         if _KEY not in state:
             name = f"{self._transport}-{next(self._numbers)}"
-            state[_KEY] = Client(name, context.session)
+            state[_KEY] = Client(name, _connection(context))
         return cast("Client", state[_KEY])
 
     async def welcome(
@@ -92,7 +102,8 @@ class Clients:
         if connection.session_id is None:
             scope = anyio.CancelScope()
             connection.exit_stack.callback(scope.cancel)
-            self._group.start_soon(self._serve, client.name, client, scope)
+            send: Send = client.push if self.write is None else partial(_write, self.write)
+            self._group.start_soon(self._serve, client.name, client, send, scope)
         elif (
             connection.session_id not in self._sessions
         ):  # a client may send the notification twice
@@ -101,36 +112,47 @@ class Clients:
             self._push_to(connection.session_id)
 
     @contextmanager
-    def stream_of(self, session_id: str) -> Iterator[Callable[[], None]]:
-        """Allow pushes to an HTTP session in this context; call the result when its stream is open.
+    def stream_of(self, session_id: str) -> Iterator[Callable[[Send], None]]:
+        """Allow pushes to an HTTP session in this context.
+
+        Call the result when its stream is open, with a function that writes lines to it.
 
         Such a client may vanish without a message while its session stays: only an open stream
         shows that it reads. The stream may be open before the handshake is complete.
         """
         scope = anyio.CancelScope()
 
-        def opened() -> None:
+        def opened(write: Send) -> None:
             if earlier := self._streams.get(session_id):
-                earlier.cancel()
-            self._streams[session_id] = scope
+                earlier.scope.cancel()
+            self._streams[session_id] = _Stream(write, scope)
             self._push_to(session_id)
 
         try:
             yield opened
         finally:
             scope.cancel()
-            if self._streams.get(session_id) is scope:
+            stream = self._streams.get(session_id)
+            if stream is not None and stream.scope is scope:
                 del self._streams[session_id]
 
     def _push_to(self, session_id: str) -> None:
-        client, scope = self._sessions.get(session_id), self._streams.get(session_id)
-        if client is not None and scope is not None:
+        client, stream = self._sessions.get(session_id), self._streams.get(session_id)
+        if client is not None and stream is not None:
             # An earlier stream of this client may not have ended yet.
-            self._group.start_soon(self._serve, f"{client.name}/{id(scope)}", client, scope)
+            mailbox = f"{client.name}/{id(stream.scope)}"
+            self._group.start_soon(self._serve, mailbox, client, stream.write, stream.scope)
 
-    async def _serve(self, mailbox: str, client: Client, scope: anyio.CancelScope) -> None:
+    async def _serve(
+        self, mailbox: str, client: Client, send: Send, scope: anyio.CancelScope
+    ) -> None:
         with scope:
-            await self._notifier.serve(mailbox, client.push, client.subscriptions)
+            await self._notifier.serve(mailbox, send, client.subscriptions)
+
+
+async def _write(write: Send, lines: bytes) -> None:
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client is gone
+        await write(lines)
 
 
 class _Bus:

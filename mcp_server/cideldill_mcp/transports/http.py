@@ -29,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from cideldill_mcp.clients.outbox import Send as Write
 from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.processes.addresses import PATH, announce
 from cideldill_mcp.transports.auth import ADMIT, MAX_STRANGERS, Door, Strangers, new_token
@@ -134,13 +135,8 @@ class _Streamable:
                 self._under_way.pop(session, None)
             return
         with self._clients.stream_of(session) as opened:
-
-            async def watched(message: Message) -> None:
-                if message["type"] == "http.response.start" and message["status"] == 200:
-                    opened()
-                await send(message)
-
-            await self._manager.handle_request(scope, receive, watched)
+            stream = _PushStream(send, opened)
+            await self._manager.handle_request(scope, receive, stream.send)
 
     async def _end(self, session: str, scope: Scope) -> None:
         """End a session with a request as its client would send it."""
@@ -160,6 +156,37 @@ class _Streamable:
 
     def _unused(self) -> list[str]:
         return [session for session, number in self._under_way.items() if not number]
+
+
+class _PushStream:
+    """The response to a GET of a session: server-sent events, one for each push.
+
+    Pushes are written beside the library, many at once; of its own it writes comments only, that
+    keep the stream alive. The HTTP server takes each body as a whole.
+    """
+
+    def __init__(self, send: Send, opened: Callable[[Write], None]) -> None:
+        self._send = send
+        self._opened = opened
+        self._is_open = False
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the response as the library wants it."""
+        is_start = message["type"] == "http.response.start"
+        is_end = not is_start and not message.get("more_body", False)
+        if is_end:  # a push behind it would be an error
+            self._is_open = False
+        await self._send(message)
+        if is_start and message["status"] == 200:
+            self._is_open = True
+            self._opened(self._push)
+
+    async def _push(self, lines: bytes) -> None:
+        if self._is_open:
+            body = b"".join(
+                b"event: message\r\ndata: %b\r\n\r\n" % line for line in lines.splitlines()
+            )
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
 
 async def _nothing() -> Message:

@@ -270,13 +270,28 @@ class StdioWriteStream(ObjectSendStream[SessionMessage]):
             anyio.BrokenResourceError: the client no longer reads.
             ValueError: a request of ours can't be serialized.
         """
+        await self._until_room()
+        await self._accept(_encode(item.message))
+
+    async def write(self, lines: bytes) -> None:
+        """Queue complete lines as `send` does a message, in order with messages.
+
+        Raises:
+            anyio.ClosedResourceError: this stream was closed.
+            anyio.BrokenResourceError: the client no longer reads.
+        """
+        await self._until_room()
+        await self._accept(lines)
+
+    async def _until_room(self) -> None:
         await anyio.lowlevel.checkpoint_if_cancelled()
         while self._outbox.is_full:
             await self._room.wait()
         if self._closed:
             raise anyio.ClosedResourceError
-        line = _encode(item.message)
-        if line and not self._outbox.put(line):
+
+    async def _accept(self, lines: bytes) -> None:
+        if lines and not self._outbox.put(lines):
             raise anyio.BrokenResourceError
         await anyio.lowlevel.cancel_shielded_checkpoint()
 
@@ -322,12 +337,12 @@ class _Outbox:
     def is_full(self) -> bool:
         return self._size > _HIGH_WATER_BYTES
 
-    def put(self, line: bytes) -> bool:
-        """Accept a line, from any thread; False once closed."""
+    def put(self, lines: bytes) -> bool:
+        """Accept one or more complete lines, from any thread; False once closed."""
         with self._changed:
             if self.is_open:
-                self._lines.append(line)
-                self._size += len(line)
+                self._lines.append(lines)
+                self._size += len(lines)
                 self._changed.notify()
             return self.is_open
 
