@@ -25,7 +25,7 @@ from cideldill_mcp.events.log import EventLog
 MAX_WAITING = 10_000
 """Messages that wait for one client before calls and hits are merged."""
 
-CHUNK_BYTES = 64 * 1024
+CHUNK_BYTES = 256 * 1024
 """Lines that are sent together, if so many wait; replies have their turn between two chunks."""
 
 _ENCODED_AT_ONCE = 64
