@@ -33,6 +33,16 @@ def decode_fast(text: bytes) -> Any:
     return decode_text(text)
 
 
+def decode_line(line: bytes) -> Any:
+    """Decode what `encode_fast` made."""
+    if pydantic_core is not None:
+        try:
+            return pydantic_core.from_json(line)
+        except ValueError:  # as above
+            pass
+    return json.loads(line)
+
+
 def encode_fast(value: object) -> bytes:
     """Encode a value as one line; objects that JSON lacks become their `str`."""
     if pydantic_core is not None:

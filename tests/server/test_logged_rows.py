@@ -57,7 +57,7 @@ def batch(chance: random.Random, number: int) -> tuple[Recorded, list[dict[str, 
         else:
             id, nodeid = chance.choice(["tp-1", "tp-2"]), chance.choice(["t::a", "t::b"])
             hit = {"type": "hit", "ts": float(n), "nodeid": nodeid, "breakpoint_id": id}
-            rows.append(hit | {"message": f"n={n}"})
+            rows.append(hit | {"message": chance.choice([f"n={n}", f"é{n}", f"\udce9{n}"])})
     sources: dict[Any, list[dict[str, Any]]] = {}
     order = []
     for row in rows:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cideldill_mcp.fast_json import decode_fast, encode_fast
+from cideldill_mcp.fast_json import decode_line, encode_fast
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.protocol.columns import rows_of
 
@@ -72,7 +72,7 @@ class LoggedRows:
 
     def events(self, admits: Admits | None = None) -> list[Event]:
         """Its rows as events, oldest first: those that a filter admits; see `events_of`."""
-        return events_of(decode_fast(self.line), admits)
+        return events_of(decode_line(self.line), admits)
 
 
 Entry = LoggedEvent | LoggedRows
