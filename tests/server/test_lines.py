@@ -57,7 +57,7 @@ def test_the_fast_way_says_what_the_plain_one_does(
     few = [hit(rng) for _ in range(5)]
     hits = [rng.choice(few) | {"seq": n} if rng.random() < 0.5 else hit(rng) for n in range(100)]
     encoder = HitLines()
-    fast = [line for each in (hits[:30], hits[30:]) for line in encoder.encode(each)]
+    fast = [line for each in (hits[:30], hits[30:]) for line in encoder.of_events(each)]
     plain = [line_of(BREAKPOINT_HIT, of_hit(each)) for each in hits]
     for one, other in zip(fast, plain, strict=True):
         assert one.count(b"\n") == 1

@@ -7,7 +7,7 @@ import json
 import random
 import re
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from cideldill_mcp.clients.outbox import (
     Notifier,
 )
 from cideldill_mcp.events.log import EventLog
+from pytest_cideldill.protocol import Recorded, columns
 from tests.server.processes import DEADLINE_S, in_loop, pause_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -501,10 +502,10 @@ HIT, CALL, STOP = "hit", "call", None
 def notifications(method: str | None, *numbers: int) -> Notifications:
     """One for each number; those of a stop may not be merged."""
 
-    def encode(rows: Sequence[int]) -> list[bytes]:
-        return [line_of(method or "stop", {"seq": number}) for number in rows]
+    def encode() -> list[bytes]:
+        return [line_of(method or "stop", {"seq": number}) for number in numbers]
 
-    return Notifications(numbers, encode, method=method)
+    return Notifications(len(numbers), encode, method=method)
 
 
 def waiting(mailbox: Mailbox) -> list[tuple[str, dict[str, Any]]]:
@@ -521,7 +522,6 @@ def test_many_at_once_are_merged_as_one_by_one(seed: int, monkeypatch: pytest.Mo
     rng = random.Random(seed)
     monkeypatch.setattr(outbox, "MAX_WAITING", rng.randrange(1, 9))
     monkeypatch.setattr(outbox, "CHUNK_BYTES", rng.choice((1, 200, 10_000)))
-    monkeypatch.setattr(outbox, "_ENCODED_AT_ONCE", rng.randrange(1, 4))
     at_once, one_by_one, other = Mailbox(), Mailbox(), Mailbox()
     found: tuple[list[Any], ...] = ([], [], [])
     methods: dict[int, str | None] = {}
@@ -550,20 +550,100 @@ def test_many_at_once_are_merged_as_one_by_one(seed: int, monkeypatch: pytest.Mo
     assert found[0] == found[1]
 
 
+TEXTS = ("plain", "é…😀", "lone \udce9", 'a "quoted" \\ \n', "running")
+
+
+def recorded(chance: random.Random, number: int) -> tuple[Recorded, list[dict[str, Any]]]:
+    """A message of a process, and its rows: of one tracepoint, of several, also beside calls."""
+    kinds = chance.choice((["tp-1"], ["call"], ["tp-1", "tp-2"], ["tp-1", "call", "raise"]))
+    rows: list[dict[str, Any]] = []
+    for n in range(number, number + chance.choice((1, 3, 40))):
+        kind = chance.choice(kinds)
+        row = {"ts": 1.7e9 + n / 1_000, "nodeid": "t::é", "thread": 7}
+        if kind in ("call", "raise"):
+            status = chance.choice(("success", "exception", *(["running"] * (len(kinds) > 1))))
+            row |= {"type": kind, "call_id": f"c{n}", "function": "shop.Cart.total"}
+            rows.append(row | {"status": status})
+        else:
+            place = {"file": "till.py", "line": 5, "function": "Cart.total", "module": "till"}
+            row |= {"type": "hit", "breakpoint_id": kind, "location": place, "hit_count": n}
+            rows.append(row | {"message": chance.choice(TEXTS)})
+    parts: dict[str, list[dict[str, Any]]] = {"": []}
+    order = []
+    for row in rows:
+        key = str(row.get("breakpoint_id") or chance.choice(("", row["type"])))
+        key = "" if key == "raise" else key
+        parts.setdefault(key, []).append(row)
+        order.append(list(parts).index(key))
+    plain, *others = parts.values()
+    series = [in_series(each) for each in others]
+    packed = columns.order(order) if plain or len(series) > 1 else ""
+    return Recorded(plain, series, packed), rows
+
+
+def in_series(rows: list[dict[str, Any]]) -> columns.Series:
+    """As a process packs them."""
+    alike = [name for name in rows[0] if all(row[name] == rows[0][name] for row in rows)]
+    alike = [name for name in alike if name not in ("ts", "hit_count", "message", "status")]
+    varying = {name: [row[name] for row in rows] for name in rows[0] if name not in alike}
+    packed: dict[str, columns.Column] = dict(varying)
+    packed["ts"] = columns.floats([ts - 1.7e9 for ts in varying["ts"]], 1.7e9)
+    for name, pack in (("message", columns.texts), ("hit_count", columns.integers)):
+        if name in varying:
+            packed[name] = pack(varying[name])
+    common = {name: rows[0][name] for name in alike}
+    return {"count": len(rows), "common": common, "columns": packed}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_of_rows_the_same_is_pushed_as_of_events(seed: int) -> None:
+    """In the same order, whatever series they came in."""
+
+    @in_loop
+    async def run() -> None:
+        chance = random.Random(seed)
+        async with serving() as rowwise, serving() as eventwise:
+            found: tuple[list[Any], list[Any]] = ([], [])
+            for desk, received in zip((rowwise, eventwise), found, strict=True):
+
+                async def send(lines: bytes, received: list[Any] = received) -> None:
+                    received.extend(said(lines))
+
+                desk.tasks.append(asyncio.create_task(desk.notifier.serve("stdio", send)))
+            await asyncio.sleep(0)
+            pushed = 0
+            for _ in range(20):
+                message, rows = recorded(chance, eventwise.log.last_seq + 1)
+                rowwise.log.extend(message, run_id="r1", worker="main")
+                for row in rows:
+                    eventwise.log.append(**row, run_id="r1", worker="main")
+                    pushed += row["type"] == "hit" or row["type"] + row["status"] in (
+                        "callsuccess",
+                        "callexception",
+                    )
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            assert len(found[1]) == pushed
+            assert found[0] == found[1]
+
+    run()
+
+
 def test_rows_that_were_left_out_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that never reads keeps what it is going to be sent, not all that there was."""
     monkeypatch.setattr(outbox, "MAX_WAITING", 4)
 
-    class Row:
-        pass
+    class Rows:
+        def lines(self) -> list[bytes]:
+            return [b"{}\n"] * 10
 
     mailbox, alive = Mailbox(), []
     for _ in range(100):
-        rows = [Row() for _ in range(10)]
-        alive += [weakref.ref(row) for row in rows]
-        mailbox.put(Notifications(rows, lambda rows: [b"{}}\n"] * len(rows), method=HIT))
+        rows = Rows()
+        alive.append(weakref.ref(rows))
+        mailbox.put(Notifications(10, rows.lines, method=HIT))
         del rows
-    assert sum(ref() is not None for ref in alive) <= 11
+    assert sum(ref() is not None for ref in alive) == 2
 
 
 @in_loop
@@ -582,7 +662,7 @@ async def test_replies_have_their_turn_between_notifications_that_are_sent_toget
             hit(desk, number)
         while sum(chunk.count(b"\n") for chunk in chunks) < 5_000:
             await asyncio.sleep(0)
-        assert 10 < len(chunks) < 100
+        assert 5 < len(chunks) < 50
         assert max(map(len, chunks)) < 2 * outbox.CHUNK_BYTES
         reported = [params["hitCount"] for chunk in chunks for _, params in said(chunk)]
         assert reported == list(range(5_000))

@@ -10,10 +10,11 @@ import asyncio
 import sys
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 from cideldill_mcp.clients import hit_payload
@@ -28,8 +29,6 @@ MAX_WAITING = 10_000
 CHUNK_BYTES = 256 * 1024
 """Lines that are sent together, if so many wait; replies have their turn between two chunks."""
 
-_ENCODED_AT_ONCE = 64
-
 _METHODS_THAT_MERGE = 2
 
 EXECUTION_PAUSED = "notifications/breakpoint/execution_paused"
@@ -39,11 +38,13 @@ CALL_COMPLETED = "notifications/breakpoint/call_completed"
 UPDATED = "notifications/resources/updated"
 LIST_CHANGED = "notifications/resources/list_changed"
 
-_FREQUENT = ("call", "hit")
-"""Types of events that are skipped while no client is served."""
+_FREQUENT = {"hit": BREAKPOINT_HIT, "call": CALL_COMPLETED}
+"""Types of events that are skipped while no client is served, and what is pushed of them."""
+
+_RUNNING = b'"running"'
+"""What the line of a batch with a call that has not ended contains."""
 
 Params = Mapping[str, Any]
-Encode = Callable[[Sequence[Any]], list[bytes]]
 Send = Callable[[bytes], Awaitable[None]]
 """Sends complete lines of JSON-RPC to a client; may wait for a client that doesn't read."""
 
@@ -52,43 +53,41 @@ class Notifications:
     """Notifications of one method that follow each other: queued as one, encoded once for all.
 
     Args:
-        rows: What each is made of; its slices are taken when lines of them are sent.
-        encode: Makes the lines of a slice.
+        encode: Makes their lines; called when the first of them is sent.
 
     Attributes:
         method: They may be merged with others of it; None: they may not.
         key: While one with this key waits, a second one is not queued.
     """
 
-    __slots__ = ("_encode", "_lines", "_rows", "count", "key", "method")
+    __slots__ = ("_encode", "_lines", "count", "key", "method")
 
     def __init__(
         self,
-        rows: Sequence[Any],
-        encode: Encode,
+        count: int,
+        encode: Callable[[], list[bytes]],
         *,
         method: str | None = None,
         key: str | None = None,
     ) -> None:
-        self._rows = rows
         self._encode = encode
-        self._lines: list[bytes] = []  # of the first rows
-        self.count = len(rows)
+        self._lines: list[bytes] | None = None
+        self.count = count
         self.method = method
         self.key = key
 
-    def lines(self, start: int, stop: int) -> list[bytes]:
-        """The lines with these numbers, counted from 0."""
-        lines = self._lines
-        if len(lines) < stop:
-            lines += self._encode(self._rows[len(lines) : stop])
-        return lines[start:stop]
+    def lines(self) -> list[bytes]:
+        """The line of each, with its line feed."""
+        if self._lines is None:
+            self._lines = self._encode()
+        return self._lines
 
     def newest(self) -> Notifications:
-        """The last one; it does not keep the others in memory."""
+        """The last one; it does not keep the lines of the others."""
         if self.count == 1:
             return self
-        return Notifications(self._rows[self.count - 1 :], self._encode, method=self.method)
+        encode = self._encode
+        return Notifications(1, lambda: encode()[-1:], method=self.method)
 
 
 @dataclass(slots=True)
@@ -180,26 +179,17 @@ class Mailbox:
             key = first.all.key
             if key is not None and taken:
                 break
-            lines = self._lines_of(first)
-            taken += lines
-            size += sum(map(len, lines))
+            line = first.all.lines()[first.start]
+            taken.append(with_coalesced(line, first.coalesced) if first.coalesced else line)
+            first.start += 1
+            if first.start == first.stop:
+                self._queue.popleft()
+            size += len(line)
             if key is not None:
                 self._keys.discard(key)
                 break
+        self._count -= len(taken)
         return b"".join(taken)
-
-    def _lines_of(self, first: _Waiting) -> list[bytes]:
-        """Remove lines of the first in the queue."""
-        stop = min(first.stop, first.start + _ENCODED_AT_ONCE)
-        lines = first.all.lines(first.start, stop)
-        if first.coalesced:
-            lines = [with_coalesced(lines[0], first.coalesced)]
-        self._count -= stop - first.start
-        if stop == first.stop:
-            self._queue.popleft()
-        else:
-            first.start = stop
-        return lines
 
 
 class Notifier:
@@ -218,13 +208,7 @@ class Notifier:
         # Pause id → method name, for the push that its thread goes on: the pause is gone by then.
         self._names: dict[str, str | None] = {}
         self._hit_lines = HitLines()
-        self._messages: dict[str, Callable[[Event], list[Notifications]]] = {
-            "stop": self._paused,
-            "resumed": self._resumed,
-            "call": _completed,
-            "hit": self._hit,
-        }
-        log.observe(self._on_event)
+        log.observe(self._on_event, self._on_rows)
 
     def changed(self, uri: str | None) -> None:
         """Notify the subscribers of a resource of its change; None: all clients, of the list."""
@@ -265,12 +249,44 @@ class Notifier:
             del self._mailboxes[client]
 
     def _on_event(self, event: Event) -> None:
-        make = self._messages.get(event["type"])
-        if make is None or (event["type"] in _FREQUENT and not self._mailboxes):
-            return
-        for message in make(event):
+        match event["type"]:
+            case "stop":
+                self._put(self._paused(event))
+            case "resumed":
+                self._put(self._resumed(event))
+            case "hit" | "call" if self._mailboxes:
+                self._put(self._of_events([event]))
+
+    def _on_rows(self, rows: LoggedRows) -> None:
+        if self._mailboxes:
+            self._put(self._of_rows(rows))
+
+    def _put(self, notifications: Iterable[Notifications]) -> None:
+        for each in notifications:
             for mailbox in self._mailboxes.values():
-                mailbox.put(message)
+                mailbox.put(each)
+
+    def _of_rows(self, rows: LoggedRows) -> Iterable[Notifications]:
+        """If all are of one method, the usual case, no event is made before they are sent."""
+        match [type for type in _FREQUENT if type in rows.counts]:
+            case []:
+                return []
+            case ["hit"]:
+                encode = partial(self._hit_lines.of_rows, rows)
+                return [Notifications(rows.counts["hit"], encode, method=BREAKPOINT_HIT)]
+            case ["call"] if _RUNNING not in rows.line:
+                encode = partial(_call_lines_of, rows)
+                return [Notifications(rows.counts["call"], encode, method=CALL_COMPLETED)]
+        return self._of_events(rows.events())
+
+    def _of_events(self, events: Iterable[Event]) -> Iterator[Notifications]:
+        """Of hits and calls; those of a method that follow each other are together."""
+        ended = (each for each in events if not _is_running_call(each))
+        for type, alike in groupby(ended, itemgetter("type")):
+            if type in _FREQUENT:
+                those = list(alike)
+                lines_of = self._hit_lines.of_events if type == "hit" else _call_lines
+                yield Notifications(len(those), partial(lines_of, those), method=_FREQUENT[type])
 
     def _paused(self, event: Event) -> list[Notifications]:
         id = event["pause_id"]
@@ -302,23 +318,18 @@ class Notifier:
         }
         return [_one(EXECUTION_RESUMED, params)]
 
-    def _hit(self, event: Event) -> list[Notifications]:
-        return [Notifications((event,), self._hit_lines.encode, method=BREAKPOINT_HIT)]
-
 
 def _one(method: str, params: Params, key: str | None = None) -> Notifications:
     """One that is never merged."""
-    return Notifications((params,), partial(_lines_of, method), key=key)
+    return Notifications(1, lambda: [line_of(method, params)], key=key)
 
 
-def _lines_of(method: str, rows: Iterable[Params]) -> list[bytes]:
-    return [line_of(method, params) for params in rows]
+def _is_running_call(event: Event) -> bool:
+    return bool(event["type"] == "call" and event.get("status") == "running")
 
 
-def _completed(event: Event) -> list[Notifications]:
-    if event.get("status") == "running":
-        return []
-    return [Notifications((event,), _call_lines, method=CALL_COMPLETED)]
+def _call_lines_of(rows: LoggedRows) -> list[bytes]:
+    return _call_lines(rows.events(lambda event: bool(event["type"] == "call")))
 
 
 def _call_lines(events: Iterable[Event]) -> list[bytes]:

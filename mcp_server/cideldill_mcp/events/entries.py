@@ -6,13 +6,13 @@ those who ask, and only of those of its series that may have what they want.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cideldill_mcp.fast_json import decode_line, encode_fast
 from pytest_cideldill.protocol import Recorded
-from pytest_cideldill.protocol.columns import rows_of
+from pytest_cideldill.protocol.columns import rows_of, values_of
 
 Event = dict[str, Any]
 Admits = Callable[[Event], bool]
@@ -73,6 +73,16 @@ class LoggedRows:
     def events(self, admits: Admits | None = None) -> list[Event]:
         """Its rows as events, oldest first: those that a filter admits; see `events_of`."""
         return events_of(decode_line(self.line), admits)
+
+    def only_series(self) -> tuple[Event, dict[str, Sequence[Any]]] | None:
+        """What all its rows have in common, and their columns; None: they are not one series."""
+        batch = decode_line(self.line)
+        if batch["rows"] or len(batch[_SERIES]) != 1:
+            return None
+        (series,) = batch[_SERIES]
+        count, columns = series["count"], series["columns"]
+        unpacked = {name: values_of(column, count) for name, column in columns.items()}
+        return series["common"] | batch["values"], unpacked
 
 
 Entry = LoggedEvent | LoggedRows
