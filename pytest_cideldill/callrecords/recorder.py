@@ -16,11 +16,11 @@ from types import CodeType, FrameType
 from typing import Any, Literal
 
 from pytest_cideldill.callrecords.active_call import (
+    AS_KEPT,
     NOT_FROZEN,
     NUMBER,
     PARENT,
     Begun,
-    CallEventBuilder,
     Intercepted,
     Start,
     current,
@@ -28,6 +28,7 @@ from pytest_cideldill.callrecords.active_call import (
     leave,
     start_of,
 )
+from pytest_cideldill.callrecords.event_builder import CallEventBuilder
 from pytest_cideldill.context import Context
 from pytest_cideldill.frames.arguments import DottedPath, Parameters, module_name, raised
 from pytest_cideldill.interpreter.clock import monotonic, ticking
@@ -38,6 +39,8 @@ from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.unhit import Fact, of_glob
 from pytest_cideldill.protocol import CALLS_OF
+from pytest_cideldill.rendering.display import LONGEST_KEPT, Kept
+from pytest_cideldill.rendering.layout import NUMBERS
 from pytest_cideldill.tracing.interface import (
     OnEnd,
     OnStart,
@@ -83,6 +86,9 @@ class Recording:
         self._seen: set[int] = set()
         # Bound once, for the hot path.
         self._freeze = None if objects is None else objects.freeze
+        self._longest = LONGEST_KEPT
+        if objects is not None:
+            self._longest = min(LONGEST_KEPT, objects.longest_atom)
         self._keep = lens.keep
         self._event_of = self._events.event_of
         self._next_number = count(1).__next__
@@ -162,13 +168,15 @@ class Recording:
             call_data: What a pause reports of it.
             frame: The trampoline's.
         """
+        caller, place = self._caller(frame)
         begun = Intercepted(
             Start(
                 number=self._next_number(),
                 name=name,
                 args=[(text,) for text in call_data["pretty_args"]],
                 kwargs={name: (text,) for name, text in call_data["pretty_kwargs"].items()},
-                caller=self._caller(frame),
+                caller=caller,
+                place=place,
                 nodeid=self._position.nodeid,
                 parent=current.get(),
                 thread=get_ident(),
@@ -245,6 +253,8 @@ class Recording:
     def _starting(self, code: CodeType, name: str) -> OnStart:
         parameters = Parameters(code, self._lens)
         kept, frozen_of = parameters.kept, parameters.frozen
+        taken, as_kept = parameters.taking(self._longest), AS_KEPT
+        nothing: Mapping[str, Any] = {}
         generates = code.co_flags & _GENERATES
         next_number, running, announced = self._next_number, self._running, self._announced
         freeze, position, caller_of = self._freeze, self._position, self._caller
@@ -258,18 +268,24 @@ class Recording:
                 parent = expected.start.parent
             else:
                 number, parent = next_number(), get_current()
-                args, kwargs = kept(values)
+                args: Sequence[Kept] | None = taken(values)
+                kwargs, frozen = nothing, as_kept
+                if args is None:
+                    args, kwargs = kept(values)
+                    frozen = NOT_FROZEN if freeze is None else frozen_of(values, freeze)
+                caller, place = caller_of(frame)
                 begun = running[number] = (
                     number,
                     name,
                     args,
                     kwargs,
-                    caller_of(frame),
+                    caller,
+                    place,
                     position.nodeid,
                     parent,
                     get_ident(),
                     now(),
-                    NOT_FROZEN if freeze is None else frozen_of(values, freeze),
+                    frozen,
                 )
             if not generates:  # a generator is left at a yield, and others run meanwhile
                 token = set_current(number)
@@ -283,14 +299,16 @@ class Recording:
         generates = code.co_flags & _GENERATES
         running, watched = self._running, self._watched
         finish, set_current, tokens = self._finish, current.set, self._tokens
-        add, event_of, keep, freeze, now = (
+        add, calls, keep, freeze, now = (
             self._add,
-            self._event_of,
+            self._events,
             self._keep,
             self._freeze,
             ticking(),
         )
+        longest, numbers = self._longest, NUMBERS
         if secret := self._lens.result_name(code.co_name):
+            longest, numbers = 0, frozenset()
             keep = partial(keep, name=secret)
             freeze = freeze and partial(freeze, name=secret)
 
@@ -306,16 +324,18 @@ class Recording:
                     leave(tokens.pop(number))
                 else:
                     set_current(parent)
-            if error is not None:
+            if error is not None or begun is not start:
                 finish(begun, result, error)
+            elif len(result) < longest if (kind := type(result)) is str else id(kind) in numbers:  # type: ignore[arg-type]
+                add((calls, begun, now(), result, result))  # it is kept and frozen as it is
             else:
                 frozen = None if freeze is None else freeze(result)
-                add((event_of, begun, "success", now(), keep(result), None, frozen))
+                add((calls, begun, now(), keep(result), frozen))
 
         return on_end
 
-    def _caller(self, frame: FrameType) -> tuple[CodeType, int] | None:
-        """Where a call came from, our own frames left out."""
+    def _caller(self, frame: FrameType) -> tuple[CodeType | None, int]:
+        """The code and the instruction that a call came from, our own frames left out."""
         caller = frame.f_back
         while caller is not None:
             code = caller.f_code
@@ -326,7 +346,7 @@ class Recording:
             if not is_ours and not is_trampoline(code):
                 return code, caller.f_lasti
             caller = caller.f_back
-        return None
+        return None, 0
 
     def _finish(self, begun: Begun, result: object, error: BaseException | None) -> None:
         ended = monotonic()

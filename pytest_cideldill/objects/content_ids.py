@@ -21,9 +21,10 @@ import hmac
 import json
 import pickle
 import re
+from collections.abc import Sequence
 from hashlib import sha512
 from itertools import count
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from weakref import ref
 
 from pytest_cideldill.config.limits import DEFAULTS, Limits
@@ -67,8 +68,14 @@ _NAME: Final = re.compile(r"[\w.-]+")
 _LONGEST_NAME: Final = 200
 _SOME_SECRET: Final = "q7Zk93x1"  # any value: what counts is the name before it
 
-_ATOMS: Final = NUMBERS | {id(str)}
 _LARGE: Final = 10**18
+_ATOM_TYPES: Final = (int, str, float, bool, type(None))
+
+LONGEST_FROZEN: Final = 2_000
+"""Characters from which on a string is pickled by `freeze`."""
+
+_MOST_ATOMS: Final = 8_192
+"""Numbers, and as many strings, whose CIDs are known."""
 
 _NOTHING: Final = '{"type":"unknown","repr":"<unrenderable>","attributes":{}}'
 
@@ -112,8 +119,12 @@ class Taken:
             self._budget.give_back(self._size)
 
 
-Frozen = bytes | Taken | Identified
-"""What `freeze` makes. Bytes are the short pickle of a built-in value."""
+Atom = int | str | float | bool | None
+"""A value of exactly one of these types; of strings a short one."""
+
+Frozen = Atom | bytes | Taken | Identified
+"""What `freeze` makes. An atom is itself, for nobody can change it; bytes are the short pickle of
+another built-in value."""
 
 
 @dataclass(slots=True)
@@ -163,6 +174,9 @@ class Objects:
         self._fast_ms = min(limits.capture_ms, FAST_MS)
         # A pickle, or the digest of a long one → what it is called.
         self._known: Recent[bytes, Identified] = Recent()
+        # The same for atoms. By type, as True == 1 == 1.0; zeros are not there, as 0.0 == -0.0.
+        self._atoms: dict[type, dict[Any, Identified]] = {kind: {} for kind in _ATOM_TYPES}
+        self.longest_atom = min(LONGEST_FROZEN, limits.max_object_bytes + 1)
         self._budget = Budget(MAX_FROZEN_BYTES)
         # The same for what was taken and waits for `identify`. Items are set and popped: atomic.
         self._waiting: dict[bytes, ref[Taken]] = {}
@@ -178,10 +192,8 @@ class Objects:
         if name and self._is_sensitive(name):
             return self._taken(value, name, None)
         kind = type(value)
-        if id(kind) in _ATOMS and (kind is not str or len(value) < _LONGEST_KEY):  # type: ignore[arg-type]
-            data = _dumps(value, PROTOCOL)
-            if len(data) <= _LONGEST_KEY:
-                return data
+        if len(value) < self.longest_atom if kind is str else id(kind) in NUMBERS:  # type: ignore[arg-type]
+            return value  # type: ignore[return-value]
         deadline = Deadline(self._fast_ms / 1000)
         try:
             data, is_plain = fast(value, self._most, deadline)
@@ -205,8 +217,12 @@ class Objects:
 
     def identify(self, frozen: Frozen) -> Identified:
         """The CID of a frozen object; a new one is added to the log. Any thread, no user code."""
-        if type(frozen) is Identified:
-            return frozen
+        kind = type(frozen)
+        known = self._atoms.get(kind)
+        if known is not None:
+            return known.get(frozen) or self._atom(frozen, known)  # type: ignore[arg-type]
+        if kind is Identified:
+            return frozen  # type: ignore[return-value]
         if type(frozen) is Taken:
             description, data = frozen.description, frozen.data
         else:
@@ -216,6 +232,36 @@ class Objects:
             assert description is not None
             return self._by_snapshot(description)
         return self._known.get(_key_of(data)) or self._by_pickle(description, data)
+
+    def cids(self, frozen: Sequence[Frozen]) -> list[str]:
+        """The CIDs of many frozen objects, as `identify` gives them."""
+        identify, kinds = self.identify, set(map(type, frozen))
+        known = self._atoms.get(kinds.pop()) if len(kinds) == 1 else None
+        if known is None:
+            return [identify(each).cid for each in frozen]
+        found = map(known.get, frozen)
+        return [
+            identify(each).cid if one is None else one.cid
+            for each, one in zip(frozen, found, strict=True)
+        ]
+
+    def _atom(self, value: Atom, known: dict[Any, Identified]) -> Identified:
+        """The CID of an atom that is not known, as that of its pickle."""
+        data = _dumps(value, PROTOCOL)
+        description = _of_number(value)
+        if description is not None:
+            digest = sha512(data).hexdigest()
+            self._log.add(digest, description, data)
+            called = Identified(digest, "dill", data)
+        else:
+            called = self._known.get(_key_of(data)) or self._by_pickle(None, data)
+            if type(value) is not str or len(value) > _LONGEST_KEY:
+                return called
+        if value or type(value) is not float:
+            if len(known) >= _MOST_ATOMS:
+                known.clear()
+            known[value] = called._replace(data=None)
+        return called
 
     def _taken(
         self, value: object, name: str, data: bytes | None, deadline: Deadline | None = None
