@@ -25,7 +25,14 @@ from pytest_cideldill.protocol.call_rows import CallMaker, Calls
 from pytest_cideldill.protocol.rows import Row
 from pytest_cideldill.rendering.display import Lens
 
-_begun_of = itemgetter(1)
+_SHARED = ("name", "args", "caller", "place", "nodeid", "thread")
+
+_begun_of, _ended_of, _result_of, _frozen_result_of = map(itemgetter, range(1, 5))
+_ALIKE = [itemgetter(Start._fields.index(each)) for each in _SHARED]
+_number_of, _args_of, _parent_of, _began_of, _frozen_of = (
+    itemgetter(Start._fields.index(each))
+    for each in ("number", "args", "parent", "began", "frozen")
+)
 
 
 class CallEventBuilder(CallMaker):
@@ -127,28 +134,29 @@ class CallEventBuilder(CallMaker):
         return [self._calls(*each) for each in _alike(at, mine, list(map(_begun_of, mine)))]
 
     def _calls(self, at: Sequence[int], rows: Sequence[Row], starts: Sequence[Row]) -> Calls:
-        columns = zip(*starts, strict=True)
-        numbers, _, args, _, _, _, _, parents, _, began, frozen = columns
-        _, _, ended, results, frozen_results = zip(*rows, strict=True)
         shown = self._lens.render_all_kept
+        args, results = list(map(_args_of, starts)), list(map(_result_of, rows))
+        columns = list(zip(*args, strict=True))
         arg_cids: list[list[str]] | None = None
         result_cids: list[str] = []
         if self._objects is not None:
-            taken = [
-                mine if each is AS_KEPT else each[0]
-                for mine, each in zip(args, frozen, strict=True)
-            ]
-            arg_cids = list(map(self._objects.cids, zip(*taken, strict=True)))
-            result_cids = self._objects.cids(frozen_results)
+            cids, taken = self._objects.cids, list(map(_frozen_of, starts))
+            if set(map(id, taken)) == {id(AS_KEPT)}:
+                arg_cids = list(map(cids, columns))
+            else:
+                both = zip(args, taken, strict=True)
+                frozen = [mine if each is AS_KEPT else each[0] for mine, each in both]
+                arg_cids = list(map(cids, zip(*frozen, strict=True)))
+            result_cids = cids(list(map(_frozen_result_of, rows)))
         return Calls(
             at,
             self._common(Start._make(starts[0])),
             self._prefix,
-            numbers,
-            parents,
-            began,
-            ended,
-            list(map(shown, zip(*args, strict=True))),
+            list(map(_number_of, starts)),
+            list(map(_parent_of, starts)),
+            list(map(_began_of, starts)),
+            list(map(_ended_of, rows)),
+            list(map(shown, columns)),
             shown(results),
             arg_cids,
             result_cids,
@@ -172,12 +180,14 @@ def _alike(
     at: Sequence[int], rows: Sequence[Row], starts: Sequence[Row]
 ) -> Iterator[tuple[Sequence[int], Sequence[Row], Sequence[Row]]]:
     """The calls of one function, from one place, in one test and thread, with as many arguments."""
-    _, names, args, _, codes, places, nodeids, _, threads, _, _ = zip(*starts, strict=True)
-    columns = (map(id, names), map(id, codes), places, nodeids, threads, map(len, args))
-    keys = list(zip(*columns, strict=True))
-    if keys.count(keys[0]) == len(keys):
+    names, args, callers, places, nodeids, threads = (map(each, starts) for each in _ALIKE)
+    columns = [
+        *map(list, (map(id, names), map(id, callers), places, nodeids, threads, map(len, args)))
+    ]
+    if all(each.count(each[0]) == len(starts) for each in columns):  # made without many tuples
         yield at, rows, starts
         return
+    keys = zip(*columns, strict=True)
     picked: dict[tuple[object, ...], list[int]] = {}
     for index, key in enumerate(keys):
         picked.setdefault(key, []).append(index)

@@ -168,15 +168,15 @@ class Recording:
             call_data: What a pause reports of it.
             frame: The trampoline's.
         """
-        caller, place = self._caller(frame)
+        caller = self._caller(frame)
         begun = Intercepted(
             Start(
                 number=self._next_number(),
                 name=name,
                 args=[(text,) for text in call_data["pretty_args"]],
                 kwargs={name: (text,) for name, text in call_data["pretty_kwargs"].items()},
-                caller=caller,
-                place=place,
+                caller=None if caller is None else caller.f_code,
+                place=0 if caller is None else caller.f_lasti,
                 nodeid=self._position.nodeid,
                 parent=current.get(),
                 thread=get_ident(),
@@ -273,14 +273,14 @@ class Recording:
                 if args is None:
                     args, kwargs = kept(values)
                     frozen = NOT_FROZEN if freeze is None else frozen_of(values, freeze)
-                caller, place = caller_of(frame)
+                caller = caller_of(frame)
                 begun = running[number] = (
                     number,
                     name,
                     args,
                     kwargs,
-                    caller,
-                    place,
+                    None if caller is None else caller.f_code,
+                    0 if caller is None else caller.f_lasti,
                     position.nodeid,
                     parent,
                     get_ident(),
@@ -334,19 +334,17 @@ class Recording:
 
         return on_end
 
-    def _caller(self, frame: FrameType) -> tuple[CodeType | None, int]:
-        """The code and the instruction that a call came from, our own frames left out."""
-        caller = frame.f_back
+    def _caller(self, frame: FrameType) -> FrameType | None:
+        """The frame that a call came from, our own frames left out."""
+        ours, caller = self._ours, frame.f_back
         while caller is not None:
             code = caller.f_code
-            is_ours = self._ours.get(code.co_filename)
-            if is_ours is None:
-                is_ours = self._lens.project.is_ours(code.co_filename)
-                self._ours[code.co_filename] = is_ours
+            if (is_ours := ours.get(code.co_filename)) is None:
+                is_ours = ours[code.co_filename] = self._lens.project.is_ours(code.co_filename)
             if not is_ours and not is_trampoline(code):
-                return code, caller.f_lasti
+                break
             caller = caller.f_back
-        return None, 0
+        return caller
 
     def _finish(self, begun: Begun, result: object, error: BaseException | None) -> None:
         ended = monotonic()

@@ -174,8 +174,8 @@ class Objects:
         self._fast_ms = min(limits.capture_ms, FAST_MS)
         # A pickle, or the digest of a long one → what it is called.
         self._known: Recent[bytes, Identified] = Recent()
-        # The same for atoms. By type, as True == 1 == 1.0; zeros are not there, as 0.0 == -0.0.
-        self._atoms: dict[type, dict[Any, Identified]] = {kind: {} for kind in _ATOM_TYPES}
+        # Atoms → their CIDs. By type, as True == 1 == 1.0; zeros are not there, as 0.0 == -0.0.
+        self._atoms: dict[type, dict[Any, str]] = {kind: {} for kind in _ATOM_TYPES}
         self.longest_atom = min(LONGEST_FROZEN, limits.max_object_bytes + 1)
         self._budget = Budget(MAX_FROZEN_BYTES)
         # The same for what was taken and waits for `identify`. Items are set and popped: atomic.
@@ -218,50 +218,54 @@ class Objects:
     def identify(self, frozen: Frozen) -> Identified:
         """The CID of a frozen object; a new one is added to the log. Any thread, no user code."""
         kind = type(frozen)
-        known = self._atoms.get(kind)
-        if known is not None:
-            return known.get(frozen) or self._atom(frozen, known)  # type: ignore[arg-type]
         if kind is Identified:
             return frozen  # type: ignore[return-value]
+        description: str | None = None
+        data: bytes | None = None
         if type(frozen) is Taken:
             description, data = frozen.description, frozen.data
+        elif type(frozen) is bytes:
+            data = frozen
         else:
-            assert type(frozen) is bytes
-            description, data = None, frozen
+            data = _dumps(frozen, PROTOCOL)
         if data is None:
             assert description is not None
             return self._by_snapshot(description)
         return self._known.get(_key_of(data)) or self._by_pickle(description, data)
 
     def cids(self, frozen: Sequence[Frozen]) -> list[str]:
-        """The CIDs of many frozen objects, as `identify` gives them."""
-        identify, kinds = self.identify, set(map(type, frozen))
+        """The CIDs of many frozen objects, as `identify` gives them; those of atoms are known."""
+        kinds = set(map(type, frozen))
         known = self._atoms.get(kinds.pop()) if len(kinds) == 1 else None
         if known is None:
-            return [identify(each).cid for each in frozen]
-        found = map(known.get, frozen)
-        return [
-            identify(each).cid if one is None else one.cid
-            for each, one in zip(frozen, found, strict=True)
-        ]
+            return list(map(self._cid, frozen))
+        found = list(map(known.get, frozen))
+        if None in found:
+            return [one or self._cid(each) for each, one in zip(frozen, found, strict=True)]
+        return found  # type: ignore[return-value]
 
-    def _atom(self, value: Atom, known: dict[Any, Identified]) -> Identified:
-        """The CID of an atom that is not known, as that of its pickle."""
-        data = _dumps(value, PROTOCOL)
+    def _cid(self, frozen: Frozen) -> str:
+        known = self._atoms.get(type(frozen))
+        if known is None:
+            return self.identify(frozen).cid
+        return known.get(frozen) or self._cid_of_atom(frozen, known)  # type: ignore[arg-type]
+
+    def _cid_of_atom(self, value: Atom, known: dict[Any, str]) -> str:
+        """That of an atom which is not known."""
         description = _of_number(value)
         if description is not None:
-            digest = sha512(data).hexdigest()
-            self._log.add(digest, description, data)
-            called = Identified(digest, "dill", data)
+            data = _dumps(value, PROTOCOL)
+            cid = sha512(data).hexdigest()
+            self._log.add(cid, description, data)
         else:
-            called = self._known.get(_key_of(data)) or self._by_pickle(None, data)
+            cid = self.identify(value).cid
             if type(value) is not str or len(value) > _LONGEST_KEY:
-                return called
+                return cid
         if value or type(value) is not float:
             if len(known) >= _MOST_ATOMS:
                 known.clear()
-            known[value] = called._replace(data=None)
-        return called
+            known[value] = cid
+        return cid
 
     def _taken(
         self, value: object, name: str, data: bytes | None, deadline: Deadline | None = None
