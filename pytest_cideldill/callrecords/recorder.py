@@ -168,7 +168,7 @@ class Recording:
             call_data: What a pause reports of it.
             frame: The trampoline's.
         """
-        caller = self._caller(frame)
+        caller = self._caller(frame.f_back)
         begun = Intercepted(
             Start(
                 number=self._next_number(),
@@ -259,7 +259,7 @@ class Recording:
         next_number, running, announced = self._next_number, self._running, self._announced
         freeze, position, caller_of = self._freeze, self._position, self._caller
         get_current, set_current, now = current.get, current.set, ticking()
-        tokens = self._tokens
+        tokens, ours = self._tokens, self._ours
 
         def on_start(frame: FrameType, values: Mapping[str, Any]) -> object:
             begun: Begun
@@ -273,13 +273,18 @@ class Recording:
                 if args is None:
                     args, kwargs = kept(values)
                     frozen = NOT_FROZEN if freeze is None else frozen_of(values, freeze)
-                caller = caller_of(frame)
+                caller, outer = frame.f_back, None
+                if caller is not None:
+                    outer = caller.f_code
+                    if ours.get(outer.co_filename, True) or is_trampoline(outer):
+                        caller = caller_of(caller)
+                        outer = None if caller is None else caller.f_code
                 begun = running[number] = (
                     number,
                     name,
                     args,
                     kwargs,
-                    None if caller is None else caller.f_code,
+                    outer,
                     0 if caller is None else caller.f_lasti,
                     position.nodeid,
                     parent,
@@ -297,8 +302,8 @@ class Recording:
 
     def _ending(self, code: CodeType) -> OnEnd:
         generates = code.co_flags & _GENERATES
-        running, watched = self._running, self._watched
-        finish, set_current, tokens = self._finish, current.set, self._tokens
+        is_over, ended, watched = self._running.pop, self._tokens.pop, self._watched
+        finish, set_current = self._finish, current.set
         add, calls, keep, freeze, now = (
             self._add,
             self._events,
@@ -318,12 +323,12 @@ class Recording:
             if watched and (ident := get_ident()) in watched:
                 watched[ident] = begun
             start = begun if type(begun) is tuple else begun.start
-            running.pop(start[NUMBER], None)
+            is_over(number := start[NUMBER], None)
             if not generates:
-                if (parent := start[PARENT]) is None and (number := start[NUMBER]) in tokens:
-                    leave(tokens.pop(number))
-                else:
+                if (parent := start[PARENT]) is not None or (token := ended(number, None)) is None:
                     set_current(parent)
+                else:
+                    leave(token)
             if error is not None or begun is not start:
                 finish(begun, result, error)
             elif len(result) < longest if (kind := type(result)) is str else id(kind) in numbers:  # type: ignore[arg-type]
@@ -334,9 +339,9 @@ class Recording:
 
         return on_end
 
-    def _caller(self, frame: FrameType) -> FrameType | None:
-        """The frame that a call came from, our own frames left out."""
-        ours, caller = self._ours, frame.f_back
+    def _caller(self, frame: FrameType | None) -> FrameType | None:
+        """Where a call from a frame came from, our own frames left out."""
+        ours, caller = self._ours, frame
         while caller is not None:
             code = caller.f_code
             if (is_ours := ours.get(code.co_filename)) is None:

@@ -60,8 +60,9 @@ class Batch:
     def calls(self) -> list[Calls]:
         """The calls among the rows that can be handled together; worked out once."""
         if self._calls is None:
-            makers = {id(row[0]): row[0] for row in self.rows if isinstance(row[0], CallMaker)}
-            self._calls = [calls for each in makers.values() for calls in each.together(self.rows)]
+            firsts = {id(first): first for first in map(_first, self.rows)}
+            makers = [each for each in firsts.values() if isinstance(each, CallMaker)]
+            self._calls = [calls for each in makers for calls in each.together(self.rows)]
         return self._calls
 
     def _parted(self) -> tuple[list[dict[str, Any]], list[Series], str]:
@@ -111,6 +112,7 @@ class Batch:
 _IN_SERIES: Final = (0, 2, 3)
 """Items of a row of a hit that are equal in a series."""
 
+_first: Final = itemgetter(0)
 _shared: Final = itemgetter(*_IN_SERIES[1:])
 
 
