@@ -71,11 +71,6 @@ class Calls:
         return columns.objects({"args": args, "kwargs": columns.same({}), "result": result})
 
 
-def by_row(columns: Sequence[Sequence[str]], count: int) -> list[list[str]]:
-    """The items of each of so many rows; there may be no column."""
-    return list(map(list, zip(*columns, strict=True))) if columns else [[] for _ in range(count)]
-
-
 class CallMaker:
     """First item of the rows of calls that returned."""
 

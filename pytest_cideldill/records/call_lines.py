@@ -8,7 +8,7 @@ from json.encoder import encode_basestring_ascii
 from typing import Final
 
 from pytest_cideldill.interpreter import clock
-from pytest_cideldill.protocol.call_rows import Calls, by_row
+from pytest_cideldill.protocol.call_rows import Calls
 from pytest_cideldill.protocol.encoding import standard
 from pytest_cideldill.redaction.record_filter import Hiding
 
@@ -32,36 +32,37 @@ def lines_of_calls(calls: Calls, worker: str, hiding: Hiding) -> Iterator[tuple[
         standard({key: common[key] for key in keys if key in common})[1:-1]
         for keys in (_FIRST, _MIDDLE, _LAST)
     )
-    head = f',"type":"call","worker":{_quoted(worker)},"call_id":'
-    named = f",{first},"
-    last = f",{last}" if last else ""
-    quoted_args = by_row([list(map(_quoted, each)) for each in calls.args], len(calls.at))
-    cids = _cids(calls)
-    wall_at, prefix = clock.wall_at, calls.prefix
-    columns = zip(
-        *(calls.at, calls.numbers, calls.parents, calls.began, calls.ended),
-        *(quoted_args, map(_quoted, calls.results), cids),
-        strict=False,
-    )
-    for at, number, parent, began, ended, args, result, named_by in columns:
-        began_at, ended_at = wall_at(began), wall_at(ended)
-        by = "null" if parent is None else _quoted(f"{prefix}{parent}")
+    id = _quoted(calls.prefix)[:-1]  # without the quote behind the number
+    head = f',"type":"call","worker":{_quoted(worker)},"call_id":{id}'
+    named = f'",{first},"pretty_args":['
+    middle = f",{middle},"
+    end = f",{last}}}\n" if last else "}\n"
+    args = [list(map(_quoted, each)) for each in calls.args]
+    joined = map(",".join, zip(*args, strict=True)) if args else repeat("")
+    wall_at, parents = clock.wall_at, calls.parents
+    by = ['"parent_id":null' if each is None else f'"parent_id":{id}{each}"' for each in parents]
+    columns = (calls.at, calls.numbers, calls.began, calls.ended, by, joined, calls.results)
+    for at, number, began, ended, parent, mine, result, cids in zip(
+        *columns, _cids(calls), strict=False
+    ):
+        began_at, ended_at = repr(wall_at(began)), wall_at(ended)
         yield (
             at,
             ended_at,
-            f',"ts":{began_at!r}{head}{_quoted(f"{prefix}{number}")}{named}"pretty_args":'
-            f'[{",".join(args)}],"pretty_kwargs":{{}},"started_at":{began_at!r},"completed_at":'
-            f'{ended_at!r},"parent_id":{by},{middle},"cids":{named_by},"pretty_result":{result}'
-            f"{last}}}\n",
+            f',"ts":{began_at}{head}{number}{named}{mine}],"pretty_kwargs":{{}},"started_at":'
+            f'{began_at},"completed_at":{ended_at!r},{parent}{middle}"cids":{cids}'
+            f',"pretty_result":{_quoted(result)}{end}',
         )
 
 
 def _cids(calls: Calls) -> Iterator[str]:
     """What lines have as `cids`: hexadecimal digits need no escapes."""
     if calls.arg_cids is None:
-        yield from repeat("null")
-        return
-    for args, result in zip(by_row(calls.arg_cids, len(calls.at)), calls.result_cids, strict=True):
-        named = '","'.join(args)
-        mine = f'["{named}"]' if args else "[]"
-        yield f'{{"args":{mine},"kwargs":{{}},"result":"{result}"}}'
+        return repeat("null")
+    columns = calls.arg_cids
+    args = map('","'.join, zip(*columns, strict=True)) if columns else repeat("")
+    around = '"' if columns else ""
+    return (
+        f'{{"args":[{around}{mine}{around}],"kwargs":{{}},"result":"{result}"}}'
+        for mine, result in zip(args, calls.result_cids, strict=False)
+    )

@@ -146,8 +146,26 @@ class PartWriter:
             self._stretches.add(start, start + len(text), ids)
             self._number += len(batch.rows)
         else:
-            text = "".join(self._each(batch))
+            text = self._alike(batch) or "".join(self._each(batch))
         self._left -= len(text)
+        return text
+
+    def _alike(self, batch: Batch) -> str:
+        """The lines of calls of one kind; empty: others are there, or not all may be written."""
+        if len(batch.calls) != 1 or len((calls := batch.calls[0]).at) != len(batch.rows):
+            return ""
+        share, count = self._shares.of(calls.common["qualified_name"]), len(batch.rows)
+        first, last = (clock.wall_at(find(calls.ended)) for find in (min, max))
+        if not share.has(count, first, last):
+            return ""
+        lines = lines_of_calls(calls, self._worker, self._hiding)
+        text = "".join(
+            [f'{{"n":{number}{line}' for number, (_, _, line) in enumerate(lines, self._number + 1)]
+        )
+        if len(text) > self._left:
+            return ""
+        share.take(count)
+        self._number += count
         return text
 
     def _each(self, batch: Batch) -> Iterator[str]:

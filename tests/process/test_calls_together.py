@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from pytest_cideldill.protocol import Event, Recorded, from_plain, to_plain
 from pytest_cideldill.protocol.rows import Batch
+from tests.process import called
+from tests.process.called import COUNTS, FUNCTIONS, Item
 from tests.process.debuggee import Debuggee
 from tests.process.parts import Part
 
@@ -27,64 +30,10 @@ ATOMS = [0, 1, True, False, None, 1.0, 0.0, -0.0, float("nan"), float("inf"), 10
 OTHERS: list[Any] = [b"bytes", [1, 2], (), {"a": 1}, {1}, object, 1j, ..., Path("x")]
 
 
-class Item:
-    """Of the program under test."""
-
-    def __init__(self, price: int) -> None:
-        self.price = price
-
-
-def one(value: Any) -> Any:
-    return value
-
-
-def two(left: Any, right: Any = "default") -> Any:
-    return left if right else right
-
-
-def none() -> None:
-    return None
-
-
-def many(first: Any, *rest: Any) -> Any:
-    return rest[-1] if rest else first
-
-
-def named(first: Any, *, key: Any = 2) -> Any:
-    return key
-
-
-def login(user: Any, password: Any) -> Any:
-    return user
-
-
-def get_token(user: Any) -> Any:
-    return user
-
-
-def outer(value: Any) -> Any:
-    return one(value), one(value)
-
-
-def failing(value: Any) -> Any:
-    raise ValueError(value)
-
-
-def yielding(value: Any) -> Iterator[Any]:
-    yield value
-    yield one(value)
-
-
-FUNCTIONS: list[Callable[..., Any]] = [
-    *(one, two, none, many, named, login, get_token, outer, failing, yielding)
-]
-COUNTS = {none: 0, two: 2, login: 2, many: 3}
-
-
 def call(function: Callable[..., Any], *values: Any) -> None:
     try:
         made = function(*values[: COUNTS.get(function, 1)])
-        if function is yielding:
+        if function is called.yielding:
             list(made)
     except ValueError:
         return
@@ -102,8 +51,7 @@ def without_ids() -> Iterator[Debuggee]:
 
 def recording(*, keeps_objects: bool) -> Iterator[Debuggee]:
     made = Debuggee(keeps_objects=keeps_objects)
-    for number, function in enumerate(FUNCTIONS):
-        made.add(f"{__name__}.{function.__qualname__}", "go", id=f"fn-{number}")
+    made.add(f"{called.__name__}.*", "go")
     yield made
     made.manager.release("stop")
 
@@ -149,7 +97,7 @@ def assert_same(batch: Batch, folder: Path) -> None:
     part.path.unlink()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", ["process", "without_ids"])
 def test_calls_say_together_what_they_say_alone(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str, seed: int
@@ -165,32 +113,36 @@ def test_calls_say_together_what_they_say_alone(
         else:
             call(function, *given)
     if seed % 3 == 0:
-        thread = threading.Thread(target=call, args=(one, 1))
+        thread = threading.Thread(target=call, args=(called.one, 1))
         thread.start()
         thread.join()
     taken = batches(process)
     for batch in taken:
         assert_same(batch, tmp_path)
-    assert any(batch.calls for batch in taken) or set(chosen) <= {failing, named}
+    if sys.version_info >= (3, 12) and not set(chosen) <= {called.failing, called.named}:
+        assert any(batch.calls for batch in taken)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there each call is passed on by itself")
 def test_calls_of_a_kind_share_what_they_have_in_common(process: Debuggee) -> None:
     for number in range(100):
-        one(number)
+        called.one(number)
     (batch,) = batches(process)
     (calls,) = batch.calls
     assert (len(calls.at), calls.args) == (100, [list(map(str, range(100)))])
 
 
 @pytest.mark.parametrize("secret", [SECRET, f"password={KNOWN}", KNOWN])
-@pytest.mark.parametrize("function", [one, two, login, get_token, many])
+@pytest.mark.parametrize(
+    "function", [called.one, called.two, called.login, called.get_token, called.many]
+)
 def test_secrets_are_hidden_in_calls_that_are_handled_together(
     process: Debuggee, tmp_path: Path, function: Callable[..., Any], secret: str
 ) -> None:
     """By their shape, by the name in a text, by the name of the argument, and when they are known
     from one of these.
     """
-    login("eve", KNOWN)
+    called.login("eve", KNOWN)
     for number in range(40):
         call(function, *[secret if number % 7 == 3 else f"item {number}"] * 3)
     for batch in batches(process):
@@ -209,7 +161,7 @@ def test_secrets_are_hidden_in_calls_that_are_handled_together(
 def test_what_a_sensitive_name_holds_is_hidden_whatever_it_is(process: Debuggee) -> None:
     """Also a number, which is hidden nowhere else."""
     for _ in range(20):
-        login("eve", 48151623)
+        called.login("eve", 48151623)
     (batch,) = batches(process)
     rows = arrived(batch)
     assert {row["pretty_args"][0] for row in rows} == {"'eve'"}
@@ -217,9 +169,9 @@ def test_what_a_sensitive_name_holds_is_hidden_whatever_it_is(process: Debuggee)
 
 
 def test_names_may_become_sensitive_in_the_middle(process: Debuggee) -> None:
-    two("lamp", "secret-lamp-7")
+    called.two("lamp", "secret-lamp-7")
     process.lens.redactor.extend(names=["right"])
-    two("lamp", "secret-lamp-7")
+    called.two("lamp", "secret-lamp-7")
     (batch,) = batches(process)
     first, second = (row["pretty_args"] for row in arrived(batch))
     assert first[0] == second[0] == "'lamp'"
@@ -228,6 +180,6 @@ def test_names_may_become_sensitive_in_the_middle(process: Debuggee) -> None:
 
 
 def test_one_row_of_a_kind_is_enough(process: Debuggee, tmp_path: Path) -> None:
-    one(Item(3))
+    called.one(Item(3))
     (batch,) = batches(process)
     assert_same(batch, tmp_path)
