@@ -16,11 +16,11 @@ from types import CodeType, FrameType
 from typing import Any, Literal
 
 from pytest_cideldill.callrecords.active_call import (
+    AS_KEPT,
     NOT_FROZEN,
     NUMBER,
     PARENT,
     Begun,
-    CallEventBuilder,
     Intercepted,
     Start,
     current,
@@ -28,6 +28,7 @@ from pytest_cideldill.callrecords.active_call import (
     leave,
     start_of,
 )
+from pytest_cideldill.callrecords.event_builder import CallEventBuilder
 from pytest_cideldill.context import Context
 from pytest_cideldill.frames.arguments import DottedPath, Parameters, module_name, raised
 from pytest_cideldill.interpreter.clock import monotonic, ticking
@@ -38,6 +39,8 @@ from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.unhit import Fact, of_glob
 from pytest_cideldill.protocol import CALLS_OF
+from pytest_cideldill.rendering.display import LONGEST_KEPT, Kept
+from pytest_cideldill.rendering.layout import NUMBERS
 from pytest_cideldill.tracing.interface import (
     OnEnd,
     OnStart,
@@ -83,6 +86,9 @@ class Recording:
         self._seen: set[int] = set()
         # Bound once, for the hot path.
         self._freeze = None if objects is None else objects.freeze
+        self._longest = LONGEST_KEPT
+        if objects is not None:
+            self._longest = min(LONGEST_KEPT, objects.longest_atom)
         self._keep = lens.keep
         self._event_of = self._events.event_of
         self._next_number = count(1).__next__
@@ -162,13 +168,15 @@ class Recording:
             call_data: What a pause reports of it.
             frame: The trampoline's.
         """
+        caller = self._caller(frame.f_back)
         begun = Intercepted(
             Start(
                 number=self._next_number(),
                 name=name,
                 args=[(text,) for text in call_data["pretty_args"]],
                 kwargs={name: (text,) for name, text in call_data["pretty_kwargs"].items()},
-                caller=self._caller(frame),
+                caller=None if caller is None else caller.f_code,
+                place=0 if caller is None else caller.f_lasti,
                 nodeid=self._position.nodeid,
                 parent=current.get(),
                 thread=get_ident(),
@@ -245,11 +253,13 @@ class Recording:
     def _starting(self, code: CodeType, name: str) -> OnStart:
         parameters = Parameters(code, self._lens)
         kept, frozen_of = parameters.kept, parameters.frozen
+        taken, as_kept = parameters.taking(self._longest), AS_KEPT
+        nothing: Mapping[str, Any] = {}
         generates = code.co_flags & _GENERATES
         next_number, running, announced = self._next_number, self._running, self._announced
         freeze, position, caller_of = self._freeze, self._position, self._caller
         get_current, set_current, now = current.get, current.set, ticking()
-        tokens = self._tokens
+        tokens, ours = self._tokens, self._ours
 
         def on_start(frame: FrameType, values: Mapping[str, Any]) -> object:
             begun: Begun
@@ -258,18 +268,29 @@ class Recording:
                 parent = expected.start.parent
             else:
                 number, parent = next_number(), get_current()
-                args, kwargs = kept(values)
+                args: Sequence[Kept] | None = taken(values)
+                kwargs, frozen = nothing, as_kept
+                if args is None:
+                    args, kwargs = kept(values)
+                    frozen = NOT_FROZEN if freeze is None else frozen_of(values, freeze)
+                caller, outer = frame.f_back, None
+                if caller is not None:
+                    outer = caller.f_code
+                    if ours.get(outer.co_filename, True) or is_trampoline(outer):
+                        caller = caller_of(caller)
+                        outer = None if caller is None else caller.f_code
                 begun = running[number] = (
                     number,
                     name,
                     args,
                     kwargs,
-                    caller_of(frame),
+                    outer,
+                    0 if caller is None else caller.f_lasti,
                     position.nodeid,
                     parent,
                     get_ident(),
                     now(),
-                    NOT_FROZEN if freeze is None else frozen_of(values, freeze),
+                    frozen,
                 )
             if not generates:  # a generator is left at a yield, and others run meanwhile
                 token = set_current(number)
@@ -281,16 +302,18 @@ class Recording:
 
     def _ending(self, code: CodeType) -> OnEnd:
         generates = code.co_flags & _GENERATES
-        running, watched = self._running, self._watched
-        finish, set_current, tokens = self._finish, current.set, self._tokens
-        add, event_of, keep, freeze, now = (
+        is_over, ended, watched = self._running.pop, self._tokens.pop, self._watched
+        finish, set_current = self._finish, current.set
+        add, calls, keep, freeze, now = (
             self._add,
-            self._event_of,
+            self._events,
             self._keep,
             self._freeze,
             ticking(),
         )
+        longest, numbers = self._longest, NUMBERS
         if secret := self._lens.result_name(code.co_name):
+            longest, numbers = 0, frozenset()
             keep = partial(keep, name=secret)
             freeze = freeze and partial(freeze, name=secret)
 
@@ -300,33 +323,33 @@ class Recording:
             if watched and (ident := get_ident()) in watched:
                 watched[ident] = begun
             start = begun if type(begun) is tuple else begun.start
-            running.pop(start[NUMBER], None)
+            is_over(number := start[NUMBER], None)
             if not generates:
-                if (parent := start[PARENT]) is None and (number := start[NUMBER]) in tokens:
-                    leave(tokens.pop(number))
-                else:
+                if (parent := start[PARENT]) is not None or (token := ended(number, None)) is None:
                     set_current(parent)
-            if error is not None:
+                else:
+                    leave(token)
+            if error is not None or begun is not start:
                 finish(begun, result, error)
+            elif len(result) < longest if (kind := type(result)) is str else id(kind) in numbers:  # type: ignore[arg-type]
+                add((calls, begun, now(), result, result))  # it is kept and frozen as it is
             else:
                 frozen = None if freeze is None else freeze(result)
-                add((event_of, begun, "success", now(), keep(result), None, frozen))
+                add((calls, begun, now(), keep(result), frozen))
 
         return on_end
 
-    def _caller(self, frame: FrameType) -> tuple[CodeType, int] | None:
-        """Where a call came from, our own frames left out."""
-        caller = frame.f_back
+    def _caller(self, frame: FrameType | None) -> FrameType | None:
+        """Where a call from a frame came from, our own frames left out."""
+        ours, caller = self._ours, frame
         while caller is not None:
             code = caller.f_code
-            is_ours = self._ours.get(code.co_filename)
-            if is_ours is None:
-                is_ours = self._lens.project.is_ours(code.co_filename)
-                self._ours[code.co_filename] = is_ours
+            if (is_ours := ours.get(code.co_filename)) is None:
+                is_ours = ours[code.co_filename] = self._lens.project.is_ours(code.co_filename)
             if not is_ours and not is_trampoline(code):
-                return code, caller.f_lasti
+                break
             caller = caller.f_back
-        return None
+        return caller
 
     def _finish(self, begun: Begun, result: object, error: BaseException | None) -> None:
         ended = monotonic()

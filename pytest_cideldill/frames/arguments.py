@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from itertools import chain, islice, repeat
+from operator import itemgetter
 from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
@@ -110,6 +111,32 @@ class Parameters:
         self._most = lens.limits.max_items
         self._edition = -1
 
+    def taking(self, longest: int) -> Callable[[Mapping[str, Any]], tuple[Any, ...] | None]:
+        """A function that takes the arguments of a call that has just begun; on the hot path.
+
+        It gives None unless all of them are numbers and strings below so many characters, under
+        names that may be shown: `kept` and `Objects.freeze` leave these as they are.
+        """
+        redactor, names = self._redactor, [name for name, _ in self._positional]
+        is_sensitive, may_be, numbers = redactor.name_is_sensitive, not self._has_more, NUMBERS
+        edition, are_shown, take = -1, False, _taker(names)
+
+        def taken(values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+            nonlocal edition, are_shown
+            if edition != redactor.edition:
+                edition, are_shown = redactor.edition, may_be and not any(map(is_sensitive, names))
+            if not are_shown:
+                return None
+            args = take(values)
+            for value in args:
+                if (kind := type(value)) is not int and not (
+                    len(value) < longest if kind is str else id(kind) in numbers
+                ):
+                    return None
+            return args
+
+        return taken
+
     def kept(self, values: Mapping[str, Any]) -> tuple[Sequence[Kept], Mapping[str, Kept]]:
         """Positional and keyword arguments of a call that has just begun; on the hot path."""
         if self._edition != self._redactor.edition:
@@ -152,6 +179,14 @@ class Parameters:
         self._edition = self._redactor.edition
         is_sensitive = self._redactor.name_is_sensitive
         self._positional = tuple((name, not is_sensitive(name)) for name, _ in self._positional)
+
+
+def _taker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """A function that gives the values of some names."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    (name,) = names or ("",)
+    return (lambda values: (values[name],)) if names else lambda _values: ()
 
 
 def raised(error: BaseException, lens: Lens) -> dict[str, str]:

@@ -191,11 +191,10 @@ def forget(frame: FrameType, snapshot: Mapping[str, Any]) -> None:
         frame: Of code that `has_no_snapshot_yet`.
         snapshot: The `f_locals` that were read; not to be used any more.
     """
-    assert type(snapshot) is dict
     # This comes first: an empty snapshot that is written back would unset all variables.
     _flags[id(frame)] = 0
     if _IS_BESIDE or getrefcount(snapshot) == _UNSHARED:
-        snapshot.clear()
+        snapshot.clear()  # type: ignore[attr-defined]  # it is a dict
 
 
 def write_local(frame: FrameType, name: str, value: Any) -> None:

@@ -21,9 +21,10 @@ import hmac
 import json
 import pickle
 import re
+from collections.abc import Sequence
 from hashlib import sha512
 from itertools import count
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from weakref import ref
 
 from pytest_cideldill.config.limits import DEFAULTS, Limits
@@ -67,8 +68,14 @@ _NAME: Final = re.compile(r"[\w.-]+")
 _LONGEST_NAME: Final = 200
 _SOME_SECRET: Final = "q7Zk93x1"  # any value: what counts is the name before it
 
-_ATOMS: Final = NUMBERS | {id(str)}
 _LARGE: Final = 10**18
+_ATOM_TYPES: Final = (int, str, float, bool, type(None))
+
+LONGEST_FROZEN: Final = 2_000
+"""Characters from which on a string is pickled by `freeze`."""
+
+_MOST_ATOMS: Final = 8_192
+"""Numbers, and as many strings, whose CIDs are known."""
 
 _NOTHING: Final = '{"type":"unknown","repr":"<unrenderable>","attributes":{}}'
 
@@ -112,8 +119,12 @@ class Taken:
             self._budget.give_back(self._size)
 
 
-Frozen = bytes | Taken | Identified
-"""What `freeze` makes. Bytes are the short pickle of a built-in value."""
+Atom = int | str | float | bool | None
+"""A value of exactly one of these types; of strings a short one."""
+
+Frozen = Atom | bytes | Taken | Identified
+"""What `freeze` makes. An atom is itself, for nobody can change it; bytes are the short pickle of
+another built-in value."""
 
 
 @dataclass(slots=True)
@@ -163,6 +174,9 @@ class Objects:
         self._fast_ms = min(limits.capture_ms, FAST_MS)
         # A pickle, or the digest of a long one → what it is called.
         self._known: Recent[bytes, Identified] = Recent()
+        # Atoms → their CIDs. By type, as True == 1 == 1.0; zeros are not there, as 0.0 == -0.0.
+        self._atoms: dict[type, dict[Any, str]] = {kind: {} for kind in _ATOM_TYPES}
+        self.longest_atom = min(LONGEST_FROZEN, limits.max_object_bytes + 1)
         self._budget = Budget(MAX_FROZEN_BYTES)
         # The same for what was taken and waits for `identify`. Items are set and popped: atomic.
         self._waiting: dict[bytes, ref[Taken]] = {}
@@ -178,10 +192,8 @@ class Objects:
         if name and self._is_sensitive(name):
             return self._taken(value, name, None)
         kind = type(value)
-        if id(kind) in _ATOMS and (kind is not str or len(value) < _LONGEST_KEY):  # type: ignore[arg-type]
-            data = _dumps(value, PROTOCOL)
-            if len(data) <= _LONGEST_KEY:
-                return data
+        if len(value) < self.longest_atom if kind is str else id(kind) in NUMBERS:  # type: ignore[arg-type]
+            return value  # type: ignore[return-value]
         deadline = Deadline(self._fast_ms / 1000)
         try:
             data, is_plain = fast(value, self._most, deadline)
@@ -205,17 +217,55 @@ class Objects:
 
     def identify(self, frozen: Frozen) -> Identified:
         """The CID of a frozen object; a new one is added to the log. Any thread, no user code."""
-        if type(frozen) is Identified:
-            return frozen
+        kind = type(frozen)
+        if kind is Identified:
+            return frozen  # type: ignore[return-value]
+        description: str | None = None
+        data: bytes | None = None
         if type(frozen) is Taken:
             description, data = frozen.description, frozen.data
+        elif type(frozen) is bytes:
+            data = frozen
         else:
-            assert type(frozen) is bytes
-            description, data = None, frozen
+            data = _dumps(frozen, PROTOCOL)
         if data is None:
             assert description is not None
             return self._by_snapshot(description)
         return self._known.get(_key_of(data)) or self._by_pickle(description, data)
+
+    def cids(self, frozen: Sequence[Frozen]) -> list[str]:
+        """The CIDs of many frozen objects, as `identify` gives them; those of atoms are known."""
+        kinds = set(map(type, frozen))
+        known = self._atoms.get(kinds.pop()) if len(kinds) == 1 else None
+        if known is None:
+            return list(map(self._cid, frozen))
+        found = list(map(known.get, frozen))
+        if None in found:
+            return [one or self._cid(each) for each, one in zip(frozen, found, strict=True)]
+        return found  # type: ignore[return-value]
+
+    def _cid(self, frozen: Frozen) -> str:
+        known = self._atoms.get(type(frozen))
+        if known is None:
+            return self.identify(frozen).cid
+        return known.get(frozen) or self._cid_of_atom(frozen, known)  # type: ignore[arg-type]
+
+    def _cid_of_atom(self, value: Atom, known: dict[Any, str]) -> str:
+        """That of an atom which is not known."""
+        description = _of_number(value)
+        if description is not None:
+            data = _dumps(value, PROTOCOL)
+            cid = sha512(data).hexdigest()
+            self._log.add(cid, description, data)
+        else:
+            cid = self.identify(value).cid
+            if type(value) is not str or len(value) > _LONGEST_KEY:
+                return cid
+        if value or type(value) is not float:
+            if len(known) >= _MOST_ATOMS:
+                known.clear()
+            known[value] = cid
+        return cid
 
     def _taken(
         self, value: object, name: str, data: bytes | None, deadline: Deadline | None = None

@@ -111,8 +111,9 @@ def arguments_of(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def is_trampoline(code: CodeType) -> bool:
     """Whether `code` is one of our trampolines, which carry the user's file name and line."""
-    consts = code.co_consts  # without a call of `_receiver_of`, as this runs at each recorded call
-    return bool(consts) and type(consts[-1]) in _RECEIVERS
+    # Without a call of `_receiver_of` or a comparison, as this runs at each recorded call.
+    kind = type(consts[-1]) if (consts := code.co_consts) else None
+    return kind is _Swapped or kind is Planted
 
 
 def original_code(code: CodeType) -> CodeType:

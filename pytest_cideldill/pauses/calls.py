@@ -210,7 +210,7 @@ class Calls:
         begin = partial(self._recording.begin, call.path, data, call.frame)
         begun = contained("the record of a call", begin, self._warn, None)
         if begun is None:
-            return Intercepted(Start(0, call.path, (), {}, None, None, None, 0, 0.0, NOT_FROZEN))
+            return Intercepted(Start(0, call.path, (), {}, None, 0, None, None, 0, 0.0, NOT_FROZEN))
         data["call_id"] = self._recording.id_of(begun)
         return begun
 

@@ -6,7 +6,12 @@ list with a value for each row, or one of these, which take a fraction of the ti
 * `{"lines": text}`: texts without line feeds, joined by them;
 * `{"floats": base64, "plus": base}`: little-endian doubles, to each of which the base is added;
 * `{"integers": base64}`: little-endian, signed, eight bytes each;
-* `{"from": first}`: integers that go up by one.
+* `{"from": first}`: integers that go up by one;
+* `{"all": value}`: the same value in all rows;
+* `{"of": [values], "at": column}`: a few values, again and again: by their places;
+* `{"behind": text, "numbers": column}`: texts that end with a number, None where there is none;
+* `{"lists": [columns]}`: lists, with an item of each column;
+* `{"keys": {key: column}}`: objects, with a value of each column.
 """
 
 from __future__ import annotations
@@ -27,6 +32,8 @@ Row = dict[str, Any]
 
 _WIDTH: Final = 8
 _ORDER_WIDTH: Final = 2
+_DEPTH: Final = 4
+_MOST_ROWS: Final = 100_000
 
 _to_base64: Final = binascii.b2a_base64
 _from_base64: Final = binascii.a2b_base64
@@ -54,6 +61,42 @@ def integers(values: Sequence[int]) -> Column:
     return {"integers": _text(pack(f"<{len(values)}q", *values))}
 
 
+def same(value: Any) -> Column:
+    """A column in which all values are the same."""
+    return {"all": value}
+
+
+def choices(values: Sequence[str]) -> Column:
+    """A column of long texts, many of which are equal."""
+    different = list(dict.fromkeys(values))
+    if len(different) == 1:
+        return same(different[0])
+    if len(different) * 2 > len(values):
+        return texts(values)
+    places = {value: place for place, value in enumerate(different)}
+    return {"of": different, "at": integers([places[value] for value in values])}
+
+
+def numbered(text: str, numbers: Sequence[int | None]) -> Column:
+    """A column of texts that are one text and a number; None where there is no number."""
+    first = numbers[0]
+    if numbers.count(first) == len(numbers):
+        return same(None if first is None else f"{text}{first}")
+    if None in numbers:
+        return {"behind": text, "numbers": list(numbers)}
+    return {"behind": text, "numbers": integers(numbers)}  # type: ignore[arg-type]
+
+
+def lists(columns: list[Column]) -> Column:
+    """A column of lists, which have an item of each of these columns."""
+    return {"lists": columns}
+
+
+def objects(columns: dict[str, Column]) -> Column:
+    """A column of objects, which have a value of each of these columns."""
+    return {"keys": columns}
+
+
 def order(numbers: Sequence[int]) -> str:
     """The series of each row, by their numbers."""
     return _text(pack(f"<{len(numbers)}H", *numbers))
@@ -66,13 +109,18 @@ def _text(data: bytes) -> str:
 # --- unpacking ----------------------------------------------------------------------------------
 
 
-def values_of(column: Column, count: int) -> Sequence[Any]:
+def values_of(column: Column, count: int, depth: int = _DEPTH) -> Sequence[Any]:
     """The values of a column of so many rows.
+
+    Args:
+        depth: How many columns may be in one another.
 
     Raises:
         ValueError: It is no column, or of another number of rows.
     """
     values: Sequence[Any]
+    if not depth:
+        raise ValueError("columns in columns in columns")
     match column:
         case list():
             values = column
@@ -84,11 +132,33 @@ def values_of(column: Column, count: int) -> Sequence[Any]:
             values = _unpacked(text, "q")
         case {"from": int(first)}:
             values = range(first, first + count)
+        case {"all": value}:
+            values = [value] * count
+        case {"of": list(few), "at": at}:
+            values = [few[place] for place in _places(at, count, len(few), depth)]
+        case {"behind": str(text), "numbers": numbers}:
+            values = [
+                None if each is None else f"{text}{each}"
+                for each in values_of(numbers, count, depth - 1)
+            ]
+        case {"lists": list(columns)}:
+            inner = [values_of(each, count, depth - 1) for each in columns]
+            values = list(map(list, zip(*inner, strict=True))) or [[] for _ in range(count)]
+        case {"keys": dict(named)}:
+            inner = [values_of(each, count, depth - 1) for each in named.values()]
+            values = [dict(zip(named, each, strict=True)) for each in zip(*inner, strict=True)]
         case _:
             raise ValueError("no column")
     if len(values) != count:
         raise ValueError(f"a column of {len(values)} values for {count} rows")
     return values
+
+
+def _places(column: Column, count: int, most: int, depth: int) -> Sequence[int]:
+    places = values_of(column, count, depth - 1)
+    if not all(type(each) is int and 0 <= each < most for each in places):
+        raise ValueError("a column with a place of no value")
+    return places
 
 
 def _unpacked(text: str, letter: str, width: int = _WIDTH) -> tuple[Any, ...]:
@@ -138,7 +208,7 @@ def is_series(value: Any) -> bool:
     match value:
         case {"count": int(count), "common": {"type": str()}, "columns": dict(columns)}:
             try:
-                return count > 0 and all(
+                return 0 < count <= _MOST_ROWS and all(
                     values_of(column, count) is not None for column in columns.values()
                 )
             except ValueError:

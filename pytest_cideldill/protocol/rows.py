@@ -1,8 +1,8 @@
 """Rows: what the hot path leaves behind. The I/O thread makes events of them later.
 
-A row is a tuple; its first item makes the event's values of it. Front ends get rows of hits, of
-which there may be very many, as columns (`columns`), the others as their values. A file takes rows
-of hits as they are.
+A row is a tuple; its first item makes the event's values of it. Front ends get rows of hits and of
+most calls, of which there may be very many, as columns (`columns`), the others as their values. A
+file takes rows of hits as they are.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.protocol import Recorded, columns
+from pytest_cideldill.protocol.call_rows import CallMaker, Calls
 from pytest_cideldill.protocol.columns import Series
 
 Loss = Literal["hit", "call", "record"]
@@ -35,7 +36,7 @@ class Batch:
         formats: The formats of hits, by their numbers in the rows.
     """
 
-    __slots__ = ("_event", "dropped", "formats", "rows")
+    __slots__ = ("_calls", "_event", "dropped", "formats", "rows")
 
     def __init__(
         self, rows: list[Row], dropped: Mapping[Loss, int], formats: Mapping[int, HitFormat]
@@ -44,6 +45,7 @@ class Batch:
         self.dropped = dropped
         self.formats = formats
         self._event: Recorded | None = None
+        self._calls: list[Calls] | None = None
 
     def event(self) -> Recorded:
         """The event for a front end; made once."""
@@ -54,28 +56,45 @@ class Batch:
             )
         return self._event
 
+    @property
+    def calls(self) -> list[Calls]:
+        """The calls among the rows that can be handled together; worked out once."""
+        if self._calls is None:
+            firsts = {id(first): first for first in map(_first, self.rows)}
+            makers = [each for each in firsts.values() if isinstance(each, CallMaker)]
+            self._calls = [calls for each in makers for calls in each.together(self.rows)]
+        return self._calls
+
     def _parted(self) -> tuple[list[dict[str, Any]], list[Series], str]:
         """Rows that stand alone, those in series, and their order."""
         rows = self.rows
         only = self._only_format()
         if only is not None:
             return [], [only.series(rows)], ""
+        calls = self.calls
+        if len(calls) == 1 and len(calls[0].at) == len(rows):
+            return [], [calls[0].series()], ""
+        in_calls = {place: number for number, each in enumerate(calls, 1) for place in each.at}
         plain: list[dict[str, Any]] = []
         series: dict[Any, list[Row]] = {}
         order = []
         numbers: dict[Any, int] = {}
-        for row in rows:
+        for place, row in enumerate(rows):
             hit_format = self.formats.get(row[0])
+            if place in in_calls:
+                order.append(in_calls[place])
+                continue
             if hit_format is None:
                 plain.append(row[0](row))
                 order.append(0)
                 continue
             key = (hit_format, *_shared(row))
             if key not in numbers:
-                numbers[key], series[key] = len(numbers) + 1, []
+                numbers[key], series[key] = len(calls) + len(numbers) + 1, []
             series[key].append(row)
             order.append(numbers[key])
-        made = [key[0].series(those) for key, those in series.items()]
+        made = [each.series() for each in calls]
+        made += [key[0].series(those) for key, those in series.items()]
         return plain, made, columns.order(order) if made else ""
 
     def _only_format(self) -> HitFormat | None:
@@ -93,6 +112,7 @@ class Batch:
 _IN_SERIES: Final = (0, 2, 3)
 """Items of a row of a hit that are equal in a series."""
 
+_first: Final = itemgetter(0)
 _shared: Final = itemgetter(*_IN_SERIES[1:])
 
 

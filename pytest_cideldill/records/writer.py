@@ -19,10 +19,11 @@ from pytest_cideldill.interpreter.descriptors import MOST_WAITING, HeldFile
 from pytest_cideldill.protocol import Message
 from pytest_cideldill.protocol.encoding import repaired
 from pytest_cideldill.protocol.rows import Batch, Row
+from pytest_cideldill.records.call_lines import lines_of_calls
 from pytest_cideldill.records.format import DROPPED, Line, line_of
 from pytest_cideldill.records.hit_blocks import Stretch, Stretches
 from pytest_cideldill.records.hit_lines import HitLines
-from pytest_cideldill.records.quota import Shares
+from pytest_cideldill.records.quota import Share, Shares
 from pytest_cideldill.redaction.record_filter import Hiding
 from pytest_cideldill.redaction.redactor import Redactor
 
@@ -145,15 +146,41 @@ class PartWriter:
             self._stretches.add(start, start + len(text), ids)
             self._number += len(batch.rows)
         else:
-            text = "".join(self._each(batch))
+            text = self._alike(batch) or "".join(self._each(batch))
         self._left -= len(text)
+        return text
+
+    def _alike(self, batch: Batch) -> str:
+        """The lines of calls of one kind; empty: others are there, or not all may be written."""
+        if len(batch.calls) != 1 or len((calls := batch.calls[0]).at) != len(batch.rows):
+            return ""
+        share, count = self._shares.of(calls.common["qualified_name"]), len(batch.rows)
+        first, last = (clock.wall_at(find(calls.ended)) for find in (min, max))
+        if not share.has(count, first, last):
+            return ""
+        lines = lines_of_calls(calls, self._worker, self._hiding)
+        text = "".join(
+            [f'{{"n":{number}{line}' for number, (_, _, line) in enumerate(lines, self._number + 1)]
+        )
+        if len(text) > self._left:
+            return ""
+        share.take(count)
+        self._number += count
         return text
 
     def _each(self, batch: Batch) -> Iterator[str]:
         is_plain, left = self._hits.are_plain(batch), self._left
-        for row in batch.rows:
+        calls = self._calls(batch)
+        for index, row in enumerate(batch.rows):
             number, hit_format = self._next(), batch.formats.get(row[0])
-            if hit_format is None:
+            if index in calls:
+                share, ended_at, text = calls[index]
+                if share.takes(ended_at) and left > 0:
+                    line = f'{{"n":{number}{text}'
+                else:
+                    line = ""
+                    self._dropped["call"] += 1
+            elif hit_format is None:
                 line = self._call(number, row, left)
             else:
                 line = ""
@@ -163,6 +190,15 @@ class PartWriter:
                     self._dropped["hit"] += 1
             left -= len(line)
             yield line
+
+    def _calls(self, batch: Batch) -> dict[int, tuple[Share, float, str]]:
+        """Of the calls of a batch that can be handled together: place among the rows → line."""
+        lines: dict[int, tuple[Share, float, str]] = {}
+        for calls in batch.calls:
+            share = self._shares.of(calls.common["qualified_name"])
+            for at, ended_at, text in lines_of_calls(calls, self._worker, self._hiding):
+                lines[at] = share, ended_at, text
+        return lines
 
     def _call(self, number: int, row: Row, left: int) -> str:
         """The line of any other row; empty: it was dropped."""

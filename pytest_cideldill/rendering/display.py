@@ -6,6 +6,7 @@ no lock and runs no user code.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Final
 
@@ -48,6 +49,12 @@ _MOST_LINES = 2_000
 _MOST_BLOCKS = 30
 """Functions whose hidden source is kept."""
 
+_MOST_SHOWN: Final = 4_096
+"""Strings whose renderings are kept."""
+
+_INTEGERS: Final = {int}
+_STRINGS: Final = {str}
+
 _LARGE = 10**18
 """Integers below it are shown as they are; `str` of huge ones takes long, or raises."""
 
@@ -73,6 +80,8 @@ class Lens:
         self.nodeids = NodeIds(redactor)
         # (source of a function, `Redactor.learned` at that time) → its lines without secrets.
         self._blocks: dict[tuple[str, int], list[str]] = {}
+        # `Redactor.learned`, and strings → how they were shown then.
+        self._shown_strings: tuple[int, dict[str, str]] = (-1, {})
         self._short = Detail(
             depth=min(SHORT.depth, limits.max_depth),
             items=min(SHORT.items, limits.max_items),
@@ -134,6 +143,39 @@ class Lens:
     def render_kept(self, kept: Kept) -> str:
         """The text of a value that was kept."""
         return kept[0] if type(kept) is tuple else self.show(kept)
+
+    def render_all_kept(self, column: Sequence[Kept]) -> list[str]:
+        """The texts of many values that were kept, as `render_kept` gives them."""
+        kinds = set(map(type, column))  # all of them built in
+        if kinds == _INTEGERS and min(column) > -_LARGE and max(column) < _LARGE:  # type: ignore[type-var,operator]
+            return list(map(repr, column))
+        if kinds == _STRINGS:
+            return self._strings(column)  # type: ignore[arg-type]
+        return list(map(self.render_kept, column))
+
+    def _strings(self, texts: Sequence[str]) -> list[str]:
+        """The same of strings; those that were shown lately are known."""
+        learned, shown = self._shown_strings
+        if learned != self.redactor.learned or len(shown) > _MOST_SHOWN:
+            learned, shown = self.redactor.learned, {}
+            self._shown_strings = learned, shown
+        found = list(map(shown.get, texts))
+        if None not in found:
+            return found  # type: ignore[return-value]
+        new = {text for text, one in zip(texts, found, strict=True) if one is None}
+        # A quick look over all of them; each by itself only if there may be a secret.
+        show = self._without_secrets if self.redactor.is_plain("\n".join(new)) else self.show
+        fresh = {text: show(text) for text in new}
+        shown |= {text: one for text, one in fresh.items() if len(text) <= self._short.string}
+        return [one or fresh[text] for text, one in zip(texts, found, strict=True)]
+
+    def _without_secrets(self, text: str) -> str:
+        """`show` of a string that holds no secret."""
+        if len(text) <= self._short.string:
+            shown = repr(text)
+            if shown.isascii() and len(shown) <= self._short.text:
+                return shown
+        return render(text, self._short, self.redactor)
 
     def notice(self, value: object, name: str) -> None:
         """Learn the secrets in a value, as later texts may hold them without their names."""

@@ -81,6 +81,7 @@ class Debuggee:
 
     Attributes:
         events: What was sent and not yet taken by `next`.
+        lens: What renders values.
         rows: What recorded calls and hits left behind.
     """
 
@@ -88,7 +89,7 @@ class Debuggee:
         self.events: SimpleQueue[Event] = SimpleQueue()
         self._replies: dict[int, SimpleQueue[Replied]] = {}
         self._requests = itertools.count(1)
-        lens = Lens(Project(str(ROOT)), Redactor(environ={}))
+        lens = self.lens = Lens(Project(str(ROOT)), Redactor(environ={}))
         options = ProcessOptions(
             Identity("r1", "main"), os.devnull, b"key", lease_s, identifies=keeps_objects
         )

@@ -634,6 +634,49 @@ def test_dill_is_imported_late_and_changes_nothing_in_pickle() -> None:
     assert subprocess.run(command, check=False, capture_output=True, text=True).stderr == ""
 
 
+def atom(generator: random.Random) -> object:
+    """A number or a string; many are equal to others, and have another pickle."""
+    number = generator.choice([0, 1, 2, 255, 256, 65_535, 2**31, 2**63, 10**18, 10**40])
+    text = generator.choice(["", "a", "lamp", "é", "\ud800", "\x00", "日本", "a\n"])
+    length = generator.choice([1, 1, 1, 30, 255, 256, 700, 1_999, 2_000, 5_000])
+    make: Callable[[], object] = generator.choice(
+        [
+            lambda: generator.choice([1, -1]) * number,
+            lambda: generator.choice([1, -1]) * float(number % 2**70),
+            lambda: bool(number % 2),
+            lambda: generator.choice([None, float("nan"), -float("nan"), float("inf")]),
+            lambda: (text * length)[:length],
+            lambda: "".join([text, *map(str, range(length % 7))]),  # not interned
+        ]
+    )
+    return make()
+
+
+@pytest.mark.parametrize("most", [1_048_576, 1_024])
+@pytest.mark.parametrize("seed", range(20))
+def test_numbers_and_strings_are_called_by_their_pickles(
+    seed: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever equals them was named before, one by one or many at once, and is known or not."""
+    monkeypatch.setattr(content_ids, "_MOST_ATOMS", 5 if seed % 2 else 8_192)
+    bench, generator = Bench(limits=Limits(max_object_bytes=most)), random.Random(seed)
+    atoms = [atom(generator) for _ in range(300)]
+    alike = [each for each in atoms if type(each) is type(atoms[0])]
+    frozen = list(map(bench.objects.freeze, alike))
+    assert bench.objects.cids(frozen) == [bench.objects.identify(each).cid for each in frozen]
+    for each in atoms:
+        named = bench.recorded(each)
+        if type(each) is str and len(each) > most:
+            assert named.kind == "snapshot"
+        else:
+            assert (named.cid, named.kind) == (digest(each), "dill")
+    frozen = list(map(bench.objects.freeze, atoms))
+    assert bench.objects.cids(frozen) == [bench.recorded(each).cid for each in atoms]
+    stored = {row.cid: row.data for row in bench.stored()}
+    for each in atoms:
+        assert stored[bench.recorded(each).cid] in (dill.dumps(each, protocol=4), None)
+
+
 # --- secrets ------------------------------------------------------------------------------------
 
 SECRET = "tr0ub4dor&3"

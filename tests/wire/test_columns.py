@@ -58,9 +58,50 @@ def test_floats_are_those_that_were_added_one_by_one() -> None:
     assert list(found) == [1.7e9 + each for each in values]
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_columns_in_columns(seed: int) -> None:
+    """A few values again and again, texts with numbers, lists and objects of any columns."""
+    generator = random.Random(seed)
+    count = generator.choice([1, 2, 7, 60])
+    pool = generator.choice([["a"], ["a", "b\n"], list("abcdefghijk"), list(map(str, range(99)))])
+    few = generator.choices(pool, k=count)
+    kinds: list[list[int | None]] = [[None], [5], [None, 3], [*range(50)]]
+    ids = generator.choices(generator.choice(kinds), k=count)
+    numbers = list(range(seed, seed + count)) if seed % 3 else ids
+    expected: list[Any] = [
+        {"lists": [one, f"c{number}" if number is not None else None], "none": [], "all": {}}
+        for one, number in zip(few, numbers, strict=True)
+    ]
+    packed = columns.objects(
+        {
+            "lists": columns.lists([columns.choices(few), columns.numbered("c", numbers)]),
+            "none": columns.lists([]),
+            "all": columns.same({}),
+        }
+    )
+    assert columns.values_of(sent(packed), count) == expected
+
+
+def test_what_comes_again_and_again_is_sent_once() -> None:
+    values = ["x" * 128, "y" * 128] * 50
+    assert len(json.dumps(columns.choices(values))) < 2_000
+
+
 @pytest.mark.parametrize(
     "column",
     [
+        {"of": ["a"], "at": [0, 1]},
+        {"of": ["a"], "at": [0, -1]},
+        {"of": ["a"], "at": [0, "0"]},
+        {"of": "ab", "at": [0, 1]},
+        {"of": ["a"], "at": [0]},
+        {"behind": "c", "numbers": [1]},
+        {"behind": 3, "numbers": [1, 2]},
+        {"lists": [["a"]]},
+        {"lists": "ab"},
+        {"keys": {}},
+        {"keys": {"a": ["b"]}},
+        {"lists": [{"lists": [{"lists": [{"lists": [{"all": 1}]}]}]}]},
         ["a"],
         {"lines": "a"},
         {"lines": "a\nb\nc"},
