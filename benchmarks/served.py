@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,11 @@ room.ProcessOptions = partial(room.ProcessOptions, identifies=False)
 """
 """A plugin for the test process: its recorded calls have no content ids."""
 
+ATTEMPTS = 5
+"""Samples that are taken for one in which nothing was dropped."""
+
 AT_ONCE = 100_000
-"""Hits of a run: so many may wait that none is dropped, however slow the front end is."""
+"""Hits of a run: so many may wait, unless the machine is very busy."""
 
 NO_KOLO = "kolo is no part of the extra, and not measured"
 
@@ -150,6 +154,12 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
+def counts(client: RawClient) -> dict[str, int]:
+    """Of events, and of those that were dropped."""
+    found: dict[str, int] = client.call("debug_state")["counts"]
+    return found
+
+
 # --- single hits and calls ----------------------------------------------------------------------
 
 
@@ -180,26 +190,27 @@ class Program:
     def line(self, kind: str, count: int) -> float:
         """Microseconds of a pass of the watched line, under us."""
         with watched(self.client, self.place, kind):
-            found = self.each("lined", count)
-        self.check_all_there()
-        return found
+            return self.complete(partial(self.each, "lined", count))
 
     def call(self, *arguments: str) -> float:
         """Microseconds of a recorded call."""
         ask, name = self.client.call, "loops.order"
         ask("breakpoint_add", function_name=name, behavior="go")
-        found = self.each("ordering", self.sizes.calls, *arguments)
-        newest = ask("debug_state")["counts"]["events"]
+        found = self.complete(partial(self.each, "ordering", self.sizes.calls, *arguments))
+        newest = counts(self.client)["events"]
         recorded = ask("timeline_get", types=["call"], after=max(newest - 50, 0))["events"]
         assert {event["cids"] is None for event in recorded} == {bool(arguments)}, recorded
         ask("breakpoint_remove", function_name=name)
-        self.check_all_there()
         return found
 
-    def check_all_there(self) -> None:
-        """What is dropped takes no time."""
-        dropped = self.client.call("debug_state")["counts"]["dropped"]
-        assert not dropped, f"{dropped} events were dropped"
+    def complete(self, measure: Measure) -> float:
+        """A sample in which no event was dropped: that takes no time. A busy one has others."""
+        for _ in range(ATTEMPTS):
+            before = counts(self.client)["dropped"]
+            found = measure()
+            if counts(self.client)["dropped"] == before:
+                return found
+        raise RuntimeError(f"events were dropped {ATTEMPTS} times: the machine is too busy")
 
     def by_others(self, kind: str, work: str = "lined") -> dict[str, Measure]:
         """Microseconds of a pass under the others, and with what they are all made of."""
@@ -240,14 +251,22 @@ def program(folder: Path, others: Tools, sizes: Sizes, stack: ExitStack) -> Prog
 # --- many hits ----------------------------------------------------------------------------------
 
 
+def fill(client: RawClient, at_once: int, count: int) -> None:
+    """Log so many hits, in as many runs as it takes."""
+    trace(client, HOT, MESSAGE)
+    while count > 0:
+        before = counts(client)["dropped"]
+        client.call("test_run", timeout_s=300)
+        count -= at_once - (counts(client)["dropped"] - before)
+
+
 def reading(count: int) -> dict[str, float]:
     """Seconds in which a client reads hits in pages, and what of it is the front end's."""
     with project(HOT, count, is_pushed=False) as (_, client):
-        trace(client, HOT, MESSAGE)
-        client.call("test_run", timeout_s=300)
+        fill(client, count, count)
         busy, began = processor(client.pid), time.perf_counter()
         asked = {"types": ["hit"], "limit": MAX_PAGE, "max_chars": MAX_MAX_CHARS}
-        found = list(timeline(client.call, **asked))
+        found = list(islice(timeline(client.call, **asked), count))
         took, busy = time.perf_counter() - began, processor(client.pid) - busy
     assert len(found) == count, len(found)
     began = time.perf_counter()
@@ -268,7 +287,7 @@ def pushing(count: int) -> dict[str, float]:
         trace(client, HOT, MESSAGE)
         client.on_notification = note
         client.call("test_run", timeout_s=300)
-        expected = count - client.call("debug_state")["counts"]["dropped"]
+        expected = count - counts(client)["dropped"]
         deadline = time.monotonic() + WAIT_S
         while sum(each for _, each in pushes) < expected and time.monotonic() < deadline:
             client.call("debug_state")
@@ -282,22 +301,14 @@ def pushing(count: int) -> dict[str, float]:
 
 
 def kept(count: int) -> float:
-    """Megabytes that hits of one tracepoint add to the front end.
-
-    In several runs, of which each has fewer than may wait.
-    """
-    runs = max(count // AT_ONCE, 1)
+    """Megabytes that hits of one tracepoint add to the front end."""
     options = ("-o", f"cideldill_max_log_bytes={LOG_BYTES}")
-    with project(HOT, count // runs, *options, is_pushed=False) as (_, client):
+    at_once = min(count, AT_ONCE)
+    with project(HOT, at_once, *options, is_pushed=False) as (_, client):
         client.call("test_run", timeout_s=300)
-        idle, before = memory(client.pid), client.call("debug_state")["counts"]["events"]
-        trace(client, HOT, MESSAGE)
-        for _ in range(runs):
-            client.call("test_run", timeout_s=300)
-        grown = memory(client.pid) - idle
-        counts = client.call("debug_state")["counts"]
-    assert (counts["events"] - before >= count, counts["dropped"]) == (True, 0), counts
-    return grown
+        idle = memory(client.pid)
+        fill(client, at_once, count)
+        return memory(client.pid) - idle
 
 
 def importing() -> float:
