@@ -17,7 +17,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -119,29 +120,41 @@ def blocked(place: Place, kind: str) -> Sample:
 
 def ours(client: RawClient, place: Place, kind: str) -> Sample:
     """The test in a run of the front end."""
+    with watched(client, place, kind):
+        return served(client, place, place.test(kind))
+
+
+@contextmanager
+def watched(client: RawClient, place: Place, kind: str) -> Iterator[None]:
+    """While runs are made that pass our breakpoint."""
     where = {"file": str(place.file), "line": place.line(kind)}
     if kind == "condition":
         id = client.call("breakpoint_set", **where, condition=CONDITION)["id"]
     else:
         message = MESSAGE if kind == "log" else "unused"
         id = client.call("tracepoint_set", **where, log_message=message)["tracepoint"]["id"]
-    reply = client.call("test_run", nodeids=[place.test(kind)], timeout_s=300)
-    assert reply["exit_code"] == 0, reply
+    yield
     (known,) = client.call("breakpoint_list")["breakpoints"]
     assert (known["state"], known["hit_count"] > 0) == ("bound", kind != "calls"), known
     client.call("breakpoint_remove", id=id)
+
+
+def served(client: RawClient, place: Place, test: str, *arguments: str) -> Sample:
+    """A run of a test, with further arguments for pytest."""
+    reply = client.call("test_run", nodeids=[test], args=list(arguments), timeout_s=300)
+    assert reply["exit_code"] == 0, reply
     return place.sample()
 
 
-def debugpy(place: Place, kind: str) -> Sample:
-    """The program, waiting for a client that sets the breakpoint."""
+def debugpy(place: Place, kind: str, *work: str) -> Sample:
+    """The program, waiting for a client that sets the breakpoint; `work` goes to it."""
     port = free_port()
     command = ["-m", "debugpy", "--listen", f"127.0.0.1:{port}", "--wait-for-client"]
-    measured = "calls" if kind == "calls" else "hits"
+    measured = work or ("calls" if kind == "calls" else "hits",)
     extras = {"log": {"logMessage": MESSAGE}, "condition": {"condition": CONDITION}}
     breakpoint = {"line": place.line(kind), **extras.get(kind, {})}
     process = subprocess.Popen(
-        [sys.executable, *command, str(place.file), str(place.folder), measured],
+        [sys.executable, *command, str(place.file), str(place.folder), *measured],
         stdout=subprocess.DEVNULL,
         env=os.environ | {"PYDEVD_DISABLE_FILE_VALIDATION": "1"},
     )
@@ -169,9 +182,9 @@ def _attached(process: subprocess.Popen[bytes], port: int) -> DapClient:
             raise RuntimeError(f"debugpy ended with {code}") from None
 
 
-def under(tool: str, place: Place, kind: str) -> Sample:
-    """bdb or hunter, in the process itself."""
-    arguments = (tool, str(place.folder), kind, str(place.file), str(place.line(kind)))
+def under(tool: str, place: Place, kind: str, *work: str) -> Sample:
+    """bdb, hunter or a bare callback, in the process itself."""
+    arguments = (tool, str(place.folder), kind, str(place.file), str(place.line(kind)), *work)
     _run(ROOT, "-m", "benchmarks.under", *arguments)
     return place.sample()
 
@@ -219,6 +232,18 @@ def compare_calls(place: Place, tools: dict[str, Measure], rounds: int) -> None:
         show(f"  {name} / {without}", ratios(seen, plain), "×", aim)
 
 
+def installed() -> dict[str, Callable[..., Sample]]:
+    """The debuggers of the extra `bench` that are there; print their versions."""
+    found: dict[str, Callable[..., Sample]] = {}
+    for name, measure in (("debugpy", debugpy), ("hunter", partial(under, "hunter"))):
+        try:
+            print(f"{name} {importlib.metadata.version(name)}")
+            found[name] = measure
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{name} is absent: pip install pytest-cideldill[bench]")
+    return found
+
+
 def main() -> None:
     """Measure everything and print it."""
     parser = argparse.ArgumentParser("python -m benchmarks.debuggers", description=__doc__)
@@ -226,13 +251,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=15, help="of calls with and without it")
     chosen = parser.parse_args()
     print(versions())
-    others: dict[str, Measure] = {"bdb": partial(under, "bdb")}
-    for name, measure in (("debugpy", debugpy), ("hunter", partial(under, "hunter"))):
-        try:
-            print(f"{name} {importlib.metadata.version(name)}")
-            others[name] = measure
-        except importlib.metadata.PackageNotFoundError:
-            print(f"{name} is absent: pip install pytest-cideldill[bench]")
+    others: dict[str, Measure] = {"bdb": partial(under, "bdb"), **installed()}
     print()
     with tempfile.TemporaryDirectory(prefix="cideldill-debuggers-") as temp:
         place = prepared(Path(temp).resolve())

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.spine import INITIALIZE, RawClient, show, versions
+from benchmarks.spine import INITIALIZE, SERVER, RawClient, show, versions
 from cideldill_mcp.tools.control import EVENT_TYPES
 
 RARE = """\
@@ -65,13 +65,15 @@ PUSHED_S = 60
 
 
 @contextmanager
-def project(text: str, count: int, *, is_pushed: bool = True) -> Iterator[tuple[Path, RawClient]]:
+def project(
+    text: str, count: int, *options: str, is_pushed: bool = True
+) -> Iterator[tuple[Path, RawClient]]:
     """A project of one test, and a client of its front end; not pushed: it never says hello."""
     with tempfile.TemporaryDirectory(prefix="cideldill-hits-") as temp:
         folder = Path(temp)
         (folder / "pytest.ini").touch()
         (folder / "test_it.py").write_text(text.format(count=count), encoding="utf-8")
-        with RawClient(folder) as client:
+        with RawClient(folder, [*SERVER, *options]) as client:
             if is_pushed:
                 client.initialize()
             else:

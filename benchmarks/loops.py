@@ -1,10 +1,13 @@
-"""The program that `benchmarks.debuggers` runs under one debugger after the other: plain code.
+"""The program that `benchmarks.debuggers` and `benchmarks.served` run under one debugger after the
+other: plain code.
 
-Alone it is the floor: `python loops.py FOLDER hits|calls`. It imports nothing of ours.
+Alone it is the floor: `python loops.py FOLDER hits|calls`, or `lined|ordering COUNT`. It imports
+nothing of ours.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import sys
 from collections.abc import Callable
@@ -44,6 +47,19 @@ def unused() -> int:
     return 0  # elsewhere
 
 
+def order(amount: int, name: str) -> int:
+    """Recorded: two small arguments."""
+    return amount + len(name)
+
+
+def ordering(count: int) -> int:
+    """A call in each pass; there are a hundred different ones."""
+    total = 0
+    for number in range(count):
+        total += order(number % 100, "lamp")
+    return total
+
+
 def timed(work: Callable[[int], int], count: int, clock: Callable[[], float]) -> float:
     """Microseconds per pass."""
     start = clock()
@@ -51,16 +67,34 @@ def timed(work: Callable[[int], int], count: int, clock: Callable[[], float]) ->
     return (clock() - start) / count * 1e6
 
 
-def main(folder: str, kind: str) -> None:
+def leave(folder: str, found: dict[str, float]) -> None:
+    """Write the figures into a file."""
+    Path(folder, "samples.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+def rest(folder: str, work: Callable[[int], int], count: int) -> None:
+    """Leave the seconds of the processor from here to the end of the process.
+
+    So what other threads do with the passes counts, however late.
+    """
+    began = process_time()
+    work(count)
+    atexit.register(lambda: leave(folder, {"rest": process_time() - began}))
+
+
+def main(folder: str, kind: str, count: str = "") -> None:
     """Measure, and leave a figure per clock in a file.
 
     Calls are to be compared to a hundredth: the least of many short rounds, in processor time.
     """
     if kind == "hits":
         found = {each.__name__: timed(lined, HITS, each) for each in (perf_counter, process_time)}
+        leave(folder, found)
+    elif kind == "calls":
+        least = min(timed(calling, CALLS, process_time) for _ in range(25))
+        leave(folder, {"process_time": least})
     else:
-        found = {"process_time": min(timed(calling, CALLS, process_time) for _ in range(25))}
-    Path(folder, "samples.json").write_text(json.dumps(found), encoding="utf-8")
+        rest(folder, {"lined": lined, "ordering": ordering}[kind], int(count))
 
 
 if __name__ == "__main__":

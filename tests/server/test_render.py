@@ -13,6 +13,7 @@ from cideldill_mcp.replies import render
 from cideldill_mcp.tools import toolbox
 
 INF = float("inf")
+ONES = "1" * 2_000
 ALPHABET = 'abcdefghij "\\\n\t\x00é…😀\ud800'
 
 
@@ -64,9 +65,13 @@ def strict(text: str) -> Any:
         ({"é": "…"}, '{"é":"…"}'),
         ([{"n": float("nan")}, (INF, -INF)], '[{"n":"NaN"},["Infinity","-Infinity"]]'),
         ({1: "a", None: "b", (1, 2): "c"}, '{"1":"a","None":"b","(1, 2)":"c"}'),
+        ({True: "a", False: "b"}, '{"True":"a","False":"b"}'),
+        ({"true": ["null", '"null":'], "n": 1}, '{"true":["null","\\"null\\":"],"n":1}'),
         ({"s": "x\udcffy"}, '{"s":"x\\\\udcffy"}'),
         ({"\ud800": 1}, '{"\\\\ud800":1}'),
         ([object(), b""], '["<unserializable: object>","<unserializable: bytes>"]'),
+        ({"n": (1 << 4_096) - 1}, f'{{"n":{(1 << 4_096) - 1}}}'),
+        ({"n": 1 << 4_096, "s": ONES}, f'{{"n":"<int of 4097 bits>","s":"{ONES}"}}'),
         ({"n": 1 << 20_000}, '{"n":"<int of 20001 bits>"}'),
     ],
 )  # fmt: skip
@@ -251,6 +256,23 @@ def test_only_what_can_fit_is_looked_at() -> None:
 
     render.fit({"items": list(range(200_000))}, 1_000, lists=["items"], cursor=cursor)
     assert len(asked) < 2_000
+
+
+def test_items_are_shaped_when_they_fit_and_their_cursor_is_of_the_plain_ones() -> None:
+    shaped: list[int] = []
+
+    def shape(item: int) -> dict[str, int]:
+        shaped.append(item)
+        return {"n": item}
+
+    reply = {"items": list(range(2_000)), "other": [1]}
+    for room in (1_000, 100_000):
+        text = render.fit(reply, room, lists={"items": shape}, cursor=str)
+        body = strict(text)
+        assert body["items"] == [{"n": n} for n in range(len(body["items"]))]
+        assert body["other"] == [1]
+        assert body.get("next_after") == (str(len(body["items"]) - 1) if room == 1_000 else None)
+    assert len(shaped) < 2_000 + 500
 
 
 def test_a_result_is_one_text_and_nothing_else() -> None:

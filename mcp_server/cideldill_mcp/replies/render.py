@@ -22,14 +22,20 @@ MAX_MAX_CHARS = 200_000
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _MAX_DEPTH = 100
 _MAX_INT_BITS = 4_096  # beyond some 14,000 bits Python refuses to write an integer in decimal
+_MAY_BE_LONG_INT = re.compile(f"[0-9]{{{len(str(1 << _MAX_INT_BITS))}}}")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CURSOR_SLACK = 1_000  # a later item may fit when its cursor is that much shorter
 _MARK_CHARS = 20  # a string is shortened only when that saves more than its mark adds
 # How many items nested containers keep, one after the other, when shorter strings don't suffice.
 _WIDTHS = (1024, 256, 64, 16, 4, 1, 0)
+_KEYS_OF_OTHERS = ('"true":', '"false":', '"null":')  # what JSON makes of keys that are no strings
+_SHORT = 1 << 63  # an integer below it
 _NEVER_SHORTENED = frozenset(
     {"error", "id", "next_after", "next_before", "pause_id", "run_id", "status"}
 )
+
+Shape = Callable[[Any], Any]
+"""An item of a list → what is shown of it."""
 
 
 def dumps(value: object) -> str:
@@ -38,7 +44,29 @@ def dumps(value: object) -> str:
     NaN and infinities become strings, lone surrogates visible escapes (`\\\\udcff`), keys strings;
     what is too deep, cyclic or no plain data becomes a short note in angle brackets.
     """
-    return _ENCODER.encode(_plain(value))
+    return _text(value, 0)
+
+
+def _text(value: object, depth: int) -> str:
+    """`dumps` of a value inside so many containers."""
+    if type(value) is int and -_SHORT < value < _SHORT:
+        return str(value)
+    text = _text_at_once(value, depth)
+    return _ENCODER.encode(_plain(value, None, (0,) * depth)) if text is None else text
+
+
+def _text_at_once(value: object, depth: int) -> str | None:
+    """The text of data as it comes out of JSON, which needs no copy; None: that is not sure."""
+    try:
+        text = _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError):  # no plain data, NaN, a cycle
+        return None
+    may_be_deep = text.count("{") + text.count("[") > _MAX_DEPTH - depth
+    if may_be_deep or any(key in text for key in _KEYS_OF_OTHERS):
+        return None
+    if not text.isascii() and _SURROGATES.search(text) is not None:
+        return None
+    return None if len(text) >= _MAX_INT_BITS // 4 and _MAY_BE_LONG_INT.search(text) else text
 
 
 def readable(values: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +79,7 @@ def fit(
     reply: dict[str, Any],
     max_chars: int,
     *,
-    lists: Sequence[str] = (),
+    lists: Sequence[str] | Mapping[str, Shape] = (),
     cursor: Callable[[Any], Any] | None = None,
     in_step: Mapping[str, Sequence[str]] | None = None,
     from_front: bool = False,
@@ -68,19 +96,21 @@ def fit(
         max_chars: Characters, not bytes.
         lists: Keys of lists that may be cut, the most important first. The first is the paged
             one: when cut, the reply gets `total_count` (unless it has one) and `next_after`. Any
-            other gets `<name>_total`.
+            other gets `<name>_total`. As a mapping, what is shown of an item: made only of items
+            that may fit.
         cursor: The last kept item of the paged list → the value of `next_after`.
         in_step: For a list of names, the keys of the maps that are keyed by those names and keep
             only the names kept.
         from_front: The paged list is cut from its front; `next_before` takes the place of
             `next_after`, and the first kept item that of the last.
     """
-    text = whole(reply, max_chars)
+    page = _Page(reply, lists, cursor, in_step or {}, from_front)
+    text = page.whole(max_chars)
     if text is not None:
         return text
-    page = _Page(reply, lists, cursor, in_step or {}, from_front)
-    cut = page.cut(page.longest(max_chars))
-    text = dumps(cut)
+    kept = page.longest(max_chars)
+    cut = page.cut(kept)
+    text = page.text(cut, kept)
     return text if len(text) <= max_chars else _shorten(cut, max_chars)
 
 
@@ -168,32 +198,77 @@ def _finite(value: float) -> float | str:
 
 
 class _Page:
-    """One reply whose lists are being cut; nothing in it changes."""
+    """One reply whose lists are being cut; nothing in it changes. What is kept is encoded once."""
 
     def __init__(
         self,
         reply: dict[str, Any],
-        lists: Sequence[str],
+        lists: Sequence[str] | Mapping[str, Shape],
         cursor: Callable[[Any], Any] | None,
         in_step: Mapping[str, Sequence[str]],
         from_front: bool,
     ) -> None:
         self._reply = reply
         self._lists = [name for name in lists if isinstance(reply.get(name), list | tuple)]
-        self._paged = lists[0] if lists else ""
+        self._paged = next(iter(lists), "")
+        self._shapes = lists if isinstance(lists, Mapping) else {}
         self._from_front = self._paged if from_front else None
         self._cursor = cursor
         self._maps = {
             name: [key for key in in_step.get(name, ()) if isinstance(reply.get(key), dict)]
             for name in self._lists
         }
+        # Texts of items, in the order in which they are kept, and of other values.
+        self._items: dict[str, list[str]] = {name: [] for name in self._lists}
+        self._others: dict[str, str] = {}
+
+    def whole(self, max_chars: int) -> str | None:
+        """All of the reply, if it needs at most so many characters."""
+        if not self._lists:
+            return whole(self._reply, max_chars)
+        chars = len(self.text(self._reply, dict.fromkeys(self._lists, 0)))
+        for name in self._lists:
+            for index, text in enumerate(self._texts(name)):
+                chars += len(text) + (index > 0)
+                if chars > max_chars:
+                    return None
+        if chars > max_chars:
+            return None
+        return self.text(self._reply, {name: len(self._reply[name]) for name in self._lists})
+
+    def text(self, cut: Mapping[str, Any], kept: Mapping[str, int]) -> str:
+        """The `dumps` of what `cut` made of the reply."""
+        parts = []
+        for key, value in cut.items():
+            if key in kept:
+                items = list(islice(self._texts(key), kept[key]))
+                text = f"[{','.join(reversed(items) if key == self._from_front else items)}]"
+            elif value is self._reply.get(key):
+                text = self._others.get(key) or self._others.setdefault(key, _text(value, 1))
+            else:
+                text = _text(value, 1)
+            parts.append(f"{dumps(str(key))}:{text}")
+        return f"{{{','.join(parts)}}}"
+
+    def _texts(self, name: str) -> Iterator[str]:
+        """Of the items of a list."""
+        texts, items = self._items[name], self._reply[name]
+        yield from texts
+        for number in range(len(texts), len(items)):
+            item = items[~number if name == self._from_front else number]
+            texts.append(_text(self._shown(name, item), 2))
+            yield texts[-1]
+
+    def _shown(self, name: str, item: Any) -> Any:
+        shape = self._shapes.get(name)
+        return item if shape is None else shape(item)
 
     def cut(self, kept: Mapping[str, int]) -> dict[str, Any]:
         """The reply with so many items of each list, its maps in step, and the notes on it."""
         cut = {**self._reply, "truncated": True}
         for name, count in kept.items():
             items, total = self._kept(name, count), len(self._reply[name])
-            cut[name] = items
+            cut[name] = [self._shown(name, item) for item in items]
             for key in self._maps[name]:
                 whole = self._reply[key]
                 cut[key] = {item: whole[item] for item in items if item in whole}
@@ -215,7 +290,8 @@ class _Page:
 
     def longest(self, max_chars: int) -> dict[str, int]:
         """How many items of each list fit: at least one, and the first-named list goes first."""
-        room = max_chars - len(dumps(self.cut(dict.fromkeys(self._lists, 0))))
+        nothing = dict.fromkeys(self._lists, 0)
+        room = max_chars - len(self.text(self.cut(nothing), nothing))
         reserved = {name: next(self._used(name), 0) for name in self._lists}
         room -= sum(reserved.values())
         kept = {}
@@ -242,8 +318,9 @@ class _Page:
         empty = set(range(len(maps)))
         cursor = self._cursor if name == self._paged else None
         items = self._reply[name]
-        for index, item in enumerate(reversed(items) if name == self._from_front else items):
-            chars += len(dumps(item)) + (index > 0)
+        ordered = reversed(items) if name == self._from_front else items
+        for index, (item, text) in enumerate(zip(ordered, self._texts(name), strict=True)):
+            chars += len(text) + (index > 0)
             for number, entries in enumerate(maps):
                 if item in entries:
                     chars += len(dumps({item: entries[item]})) - 2 + (number not in empty)

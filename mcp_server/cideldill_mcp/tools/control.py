@@ -114,7 +114,7 @@ EVENT_TYPES = (
 """Types of events."""
 
 
-_ALWAYS = ("seq", "ts", "type", "run_id", "worker", "nodeid", "thread")
+_ALWAYS = dict.fromkeys(("seq", "ts", "type", "run_id", "worker", "nodeid", "thread"))
 """Keys that every event has."""
 
 MAX_PAGE = 2_000
@@ -137,15 +137,15 @@ async def timeline(request: Request) -> Reply:
     log = request.runs.log
     page = await log.read(request["after"], min(request["limit"], MAX_PAGE), wanted)
     dropped = log.dropped[request["run_id"]] if request["run_id"] else log.dropped.total()
-    events = [{**dict.fromkeys(_ALWAYS), **event} for event in page.events]
-    body = {"events": events, "next_after": page.cursor, "dropped": dropped}
+    body = {"events": page.events, "next_after": page.cursor, "dropped": dropped}
     if not page.is_last:
         # The number of matching events is unknown: it would take reading the rest.
         body |= {"truncated": True, "total_count": None}
-    if not page.is_last and not events:
+    if not page.is_last and not page.events:
         go_on = f'timeline_get {{"after": {page.cursor}, …}}: nothing up to here; look further'
         body |= {"next": [go_on]}
-    return Reply(body, lists=["events"], cursor=lambda event: event["seq"])
+    # Most pages hold fewer events than were read.
+    return Reply(body, {"events": lambda event: _ALWAYS | event}, lambda event: event["seq"])
 
 
 TOOLS = (

@@ -15,7 +15,7 @@ import mcp_types as types
 
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.questions.registry import Questions
-from cideldill_mcp.replies.render import MAX_MAX_CHARS, fit
+from cideldill_mcp.replies.render import MAX_MAX_CHARS, Shape, fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.arguments import UnreadableArgument, read, read_values
 from pytest_cideldill.errors import ErrorCode, Refusal, invalid, missing
@@ -147,7 +147,8 @@ class Reply:
     """The reply of a handler.
 
     Attributes:
-        lists: Names of the lists in it that may be cut; the first one is cut last.
+        lists: Names of the lists in it that may be cut; the first one is cut last. As a mapping,
+            with what is shown of an item.
         cursor: From the last kept item to `next_after`.
         in_step: List → maps whose keys are the list's items.
         from_front: The first list is cut from its front, and the cursor goes from its first kept
@@ -157,7 +158,7 @@ class Reply:
     """
 
     body: dict[str, Any]
-    lists: Sequence[str] = ()
+    lists: Sequence[str] | Mapping[str, Shape] = ()
     cursor: Callable[[Any], Any] | None = None
     in_step: Mapping[str, Sequence[str]] = field(default_factory=dict)
     from_front: bool = False

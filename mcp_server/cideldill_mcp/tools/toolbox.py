@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -106,13 +107,18 @@ class Toolbox:
         present = {
             id: pause for run in self._runs for id, pause in run.pauses.items() if "seq" in pause
         }
-        # Items that were cut off to fit are not sent; the key `pending` may cut off one more.
-        text, sent, pending = "", [""], None
         has_hits = reports_hits(reply.body)
+        news_of = partial(self._deliveries.pending, client, present, reports_hits=has_hits)
+        shows = bool(present and pauses_in(reply.body))
+        text, sent = "", list[str]()
+        pending = None if shows else news_of()
+        # Items that were cut off to fit are not sent; the key `pending` may cut off one more.
         for _ in range(3):
             text = reply.text(max_chars, **({} if pending is None else {"pending": pending}))
-            sent = pauses_in(json.loads(text)) if present else []
-            news = self._deliveries.pending(client, present, sent, reports_hits=has_hits)
+            if not shows:
+                break
+            sent = pauses_in(json.loads(text))
+            news = news_of(sent)
             if news == pending:
                 break
             pending = news
