@@ -125,7 +125,8 @@ def switch_on(
         passive = controls or listing
         options = options_of(config, invitation, worker, configure, passive=passive)
         has_client = invitation.address is not None
-        host = Debugged(config, lens, outlets, options, has_client=has_client)
+        kept = None if position is None else position.rows
+        host = Debugged(config, lens, outlets, options, has_client=has_client, kept=kept)
     plugins: list[object] = [
         Redaction(config, host, redactor, settings),
         ExitStatus(host, position),

@@ -14,7 +14,7 @@ from pytest_cideldill.protocol.checking import misfit
 from pytest_cideldill.protocol.commands import *
 from pytest_cideldill.protocol.events import *
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of this table. Two sides with different numbers don't talk (see `Hello`)."""
 
 
