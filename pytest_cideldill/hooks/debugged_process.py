@@ -124,8 +124,9 @@ class Debugged(Host):
         self.manager.bind()
 
     def enter(self, *, is_over: bool) -> None:
-        keep_out()
-        self.manager.bind_new()
+        if not is_over:  # nothing of the program runs before the next one
+            keep_out()
+            self.manager.bind_new()
         self.manager.pauses.end_steps(all_of_them=is_over)
 
     def started(self, event: NodeStarted) -> None:

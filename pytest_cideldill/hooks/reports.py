@@ -103,7 +103,7 @@ class Reporting:
         """A test begins."""
         self._begin_anew()
         nodeid = self.host.lens.nodeids.shown(nodeid)
-        self._enter(nodeid, "setup")
+        self._note_position(nodeid, "setup")
         self.host.started(NodeStarted(nodeid, clock.wall()))
         self._autopsies.forget()
 
@@ -240,10 +240,16 @@ class Reporting:
     def _enter(self, nodeid: str | None, when: str | None) -> None:
         self.host.enter(is_over=nodeid is None)
         position = self.host.position
+        if position.nodeid != nodeid or position.when != when:
+            self._note_position(nodeid, when)
+        self._stacks.look()
+
+    @guest
+    def _note_position(self, nodeid: str | None, when: str | None) -> None:
+        position = self.host.position
         position.nodeid, position.when = nodeid, when
         if self._position is not None:
             self._position.write(when or "", nodeid or "")
-        self._stacks.look()
 
     def _note_failure(self, report: pytest.TestReport) -> None:
         """Note what was raised, if that is why it failed; it is not kept any longer."""

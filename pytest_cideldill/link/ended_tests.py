@@ -9,7 +9,7 @@ from __future__ import annotations
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.link.threaded import ThreadedLink
 from pytest_cideldill.protocol import NodeFinished, NodeStarted
-from pytest_cideldill.protocol.ended_tests import EndedTest, KeptRows, Row
+from pytest_cideldill.protocol.ended_tests import EndedTest, KeptRows, row_of
 
 HURRY_S = 0.03
 """How long a test's end may be held up until what can't be kept has left, …"""
@@ -48,9 +48,8 @@ class EndedTests:
         """A test ended; `reports`: phase, category and outcome of those that were sent."""
         self._ended += 1
         now = clock.wall()
-        row = Row(self._ended, self._begun, self._started, now, reports, event)
         try:
-            text = row.text
+            text = row_of(self._ended, self._begun, self._started, now, reports, event)
         except (TypeError, ValueError, RecursionError):  # the link sends what can be
             self._link.send(event)
             return

@@ -26,11 +26,11 @@ _ROWS = 4096
 
 _SIZE = 64 * 1024
 _LENGTH = Struct(">I")
-_SINCE = Struct(">d")
+_HEAD = Struct(">Id")
 _FIXED = 0x10
 """MAP_FIXED, on Linux and on macOS."""
 
-TEXT = _LENGTH.size + _SINCE.size
+TEXT = _HEAD.size
 """Where the text begins."""
 
 ENDING = b"ending"
@@ -70,10 +70,9 @@ class PositionFile:
         """Note that `phase` of `nodeid` is under way; both empty between tests."""
         text = f"{phase}\n{nodeid}".encode("utf-8", "backslashreplace")[: _ROWS - TEXT]
         # The length goes to 0 first: a reader never takes half of a new text for a whole one.
-        self._map[: _LENGTH.size] = _LENGTH.pack(0)
-        self._map[_LENGTH.size : TEXT] = _SINCE.pack(clock.monotonic())
+        _HEAD.pack_into(self._map, 0, 0, clock.monotonic())
         self._map[TEXT : TEXT + len(text)] = text
-        self._map[: _LENGTH.size] = _LENGTH.pack(len(text))
+        _LENGTH.pack_into(self._map, 0, len(text))
 
     def mark(self, *, ending: bool) -> None:
         """Note whether pytest was interrupted, or is done, and only has to clean up."""
@@ -117,7 +116,7 @@ def read_position(path: str) -> FilePosition | None:
     data = _read(path)
     if len(data) < TEXT:
         return None
-    (length,), (since,) = _LENGTH.unpack_from(data), _SINCE.unpack_from(data, _LENGTH.size)
+    length, since = _HEAD.unpack_from(data)
     text = data[TEXT : TEXT + length].decode("utf-8", "replace")
     phase, _, nodeid = text.partition("\n")
     return FilePosition(phase, nodeid, since) if nodeid else None

@@ -56,15 +56,6 @@ class Row(NamedTuple):
     reports: list[list[str]]
     event: NodeFinished
 
-    @property
-    def text(self) -> str:
-        """The row. Raises TypeError, ValueError: a plugin has put into it what is no JSON."""
-        event = self.event
-        values = [*self[:5], event.nodeid, event.duration_s, event.plain]
-        if event.again or event.failed is not None or event.apart:
-            values += [event.again, event.failed, event.apart]
-        return encoded(values)
-
     @classmethod
     def decoded(cls, row: Sequence[Any]) -> Row:
         """The inverse. Raises ValueError: it is no such row."""
@@ -80,6 +71,21 @@ class Row(NamedTuple):
         if not is_right or misfit(NodeFinished, fields) is not None:
             raise ValueError(f"{row!r:.100} is no test that ended")
         return cls(number, begun, started, ended, reports, NodeFinished(**fields))
+
+
+def row_of(
+    number: int,
+    begun: int,
+    started: float,
+    ended: float,
+    reports: list[list[str]],
+    event: NodeFinished,
+) -> str:
+    """The text of a `Row`. Raises TypeError, ValueError: a plugin made something of it no JSON."""
+    values = [number, begun, started, ended, reports, event.nodeid, event.duration_s, event.plain]
+    if event.again or event.failed is not None or event.apart:
+        values += [event.again, event.failed, event.apart]
+    return encoded(values)
 
 
 class KeptRows:
