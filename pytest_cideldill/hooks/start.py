@@ -24,12 +24,10 @@ from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.guest import clean_up, say
 from pytest_cideldill.hooks.host import Host, Unwatched
 from pytest_cideldill.hooks.interactive_options import Unattended
-from pytest_cideldill.hooks.recording import finish, mark_recorded, part_of_record
 from pytest_cideldill.hooks.reports import Reporting
 from pytest_cideldill.hooks.secrets import Redaction, make_redactor
 from pytest_cideldill.hooks.selection import Selection, Wanted
 from pytest_cideldill.hooks.stack_file import StackFile
-from pytest_cideldill.hooks.xdist import Controller, Worker
 from pytest_cideldill.interpreter.borders import at_exit, every, passes, text_of
 from pytest_cideldill.interpreter.running import holds_threads
 from pytest_cideldill.link.handshake import HASH_SEED, Invitation, connect, rejoin, shake_hands
@@ -133,12 +131,16 @@ def switch_on(
     ]
     plugins += [Unattended(host)] if invitation.address is not None else []
     if controls:
+        from pytest_cideldill.hooks.xdist import Controller
+
         plugins.append(Controller(config, host, variable, invitation, configure.wanted))
     else:
         wanted = Wanted(configure.wanted, host)
         plugins += [wanted, Selection(host, wanted, list_nodeids=listing)]
         plugins += _of_tests(config, host, position, stacks)
     if worker != MAIN:
+        from pytest_cideldill.hooks.xdist import Worker
+
         plugins.append(Worker(host, GOODBYE_S))
     undo: list[Callable[[], object]] = [stacks.close]
     leave = partial(_leave, host, position, undo)
@@ -198,6 +200,8 @@ def _record(
     settings: Settings,
 ) -> Outlet:
     """Record this process; the main one puts the run together when it is over."""
+    from pytest_cideldill.hooks.recording import finish, mark_recorded, part_of_record
+
     folder = str(invitation.record)
     recorded = part_of_record(folder, hello, commands, redactor, settings)
     if hello.worker == MAIN:
