@@ -30,7 +30,7 @@ from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.link.sinks import Outlet
 from pytest_cideldill.link.threaded import ThreadedLink
 from pytest_cideldill.protocol import Command, Configure, Event, NodeFinished, NodeStarted
-from pytest_cideldill.protocol.ended_tests import KeptRows
+from pytest_cideldill.protocol.current_test_file import PositionFile
 from pytest_cideldill.records.format import PART_OBJECTS, part
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.tracing.interface import source_class
@@ -87,7 +87,7 @@ class Debugged(Host):
 
     Args:
         has_client: Whether a client can resume pauses.
-        kept: Keeps tests that ended until their ends have left; None: there is no file for that.
+        file: Keeps tests that ended until their ends have left, if there is one.
     """
 
     def __init__(
@@ -98,12 +98,13 @@ class Debugged(Host):
         options: ProcessOptions,
         *,
         has_client: bool,
-        kept: KeptRows | None,
+        file: PositionFile | None,
     ) -> None:
         self._has_client = has_client
         self.lens = lens
         self.link = ThreadedLink(outlets)
         is_recorded = len(outlets) > 1
+        kept = None if file is None else file.rows
         self._tests = EndedTests(self.link, kept, waits=not is_recorded) if has_client else None
         guard = EvaluationGuard()
         self._watchdogs = Watchdogs(config, guard, self)

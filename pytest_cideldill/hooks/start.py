@@ -123,8 +123,7 @@ def switch_on(
         passive = controls or listing
         options = options_of(config, invitation, worker, configure, passive=passive)
         has_client = invitation.address is not None
-        kept = None if position is None else position.rows
-        host = Debugged(config, lens, outlets, options, has_client=has_client, kept=kept)
+        host = Debugged(config, lens, outlets, options, has_client=has_client, file=position)
     plugins: list[object] = [
         Redaction(config, host, redactor, settings),
         ExitStatus(host, position),
@@ -138,10 +137,7 @@ def switch_on(
         wanted = Wanted(configure.wanted, host)
         plugins += [wanted, Selection(host, wanted, list_nodeids=listing)]
         plugins += _of_tests(config, host, position, stacks)
-    if worker != MAIN:
-        from pytest_cideldill.hooks.xdist import Worker
-
-        plugins.append(Worker(host, GOODBYE_S))
+    plugins += _of_worker(worker, host)
     undo: list[Callable[[], object]] = [stacks.close]
     leave = partial(_leave, host, position, undo)
     try:
@@ -162,6 +158,15 @@ def _of_tests(
     autopsies = Autopsies(host.lens, assertions)
     reporting = Reporting(config, host, position, stacks, autopsies)
     return [assertions, reporting, host.timeline, *host.pausing(autopsies)]
+
+
+def _of_worker(worker: str, host: Host) -> list[object]:
+    """The plugins of a worker of xdist."""
+    if worker == MAIN:
+        return []
+    from pytest_cideldill.hooks.xdist import Worker
+
+    return [Worker(host, GOODBYE_S)]
 
 
 def _enter(
