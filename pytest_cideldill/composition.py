@@ -152,6 +152,10 @@ class Process(LinkOwner):
     def on_unsent(self, event: object) -> None:
         self.pauses.unsent(event)
 
+    @property
+    def has_rows(self) -> bool:
+        return self.rows.are_any
+
     def mark(self, item: object) -> None:
         self.rows.mark(item)
 

@@ -128,7 +128,8 @@ class Discovery:
 
     def refresh(self) -> None:
         """Arm again where a program removed us; for the start of a phase."""
-        self._reach()
+        if self._source is not None or self._is_any_wanted:
+            self._reach()
 
     def record(self, code: CodeType, path: str) -> None:
         """Record the calls of a function; its dotted path."""
@@ -164,9 +165,12 @@ class Discovery:
             finally:
                 self._lock.release()
 
+    @property
+    def _is_any_wanted(self) -> bool:
+        return self._wanted or self._is_needed or self._raises.raises is not None
+
     def _update(self) -> None:
-        wanted = self._wanted or self._is_needed or self._raises.raises
-        if self._is_closed or not (wanted or self._source):
+        if self._is_closed or not (self._is_any_wanted or self._source):
             return
         if self._source is None:
             source = self._source = open_source(self._handlers)

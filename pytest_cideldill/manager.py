@@ -273,8 +273,9 @@ class BreakpointManager:
 
     def bind_new(self) -> None:
         """`bind` when breakpoints exist and modules were imported since the last look."""
-        with self._lock:
-            self.raises.refresh()
+        if self.raises.were_any:  # each phase of each test comes here
+            with self._lock:
+                self.raises.refresh()
         self._discovery.refresh()
         if self._bound and len(sys.modules) != self._modules:
             self.bind()

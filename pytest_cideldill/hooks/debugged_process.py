@@ -25,10 +25,12 @@ from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.hooks.post_mortem import PostMortem
 from pytest_cideldill.hooks.set_trace import UserBreakpoints
 from pytest_cideldill.hooks.timeouts import Watchdogs
+from pytest_cideldill.link.ended_tests import EndedTests
 from pytest_cideldill.link.handshake import Invitation
 from pytest_cideldill.link.sinks import Outlet
 from pytest_cideldill.link.threaded import ThreadedLink
-from pytest_cideldill.protocol import Command, Configure, Event
+from pytest_cideldill.protocol import Command, Configure, Event, NodeFinished, NodeStarted
+from pytest_cideldill.protocol.current_test_file import PositionFile
 from pytest_cideldill.records.format import PART_OBJECTS, part
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.tracing.interface import source_class
@@ -85,6 +87,7 @@ class Debugged(Host):
 
     Args:
         has_client: Whether a client can resume pauses.
+        file: Keeps tests that ended until their ends have left, if there is one.
     """
 
     def __init__(
@@ -95,10 +98,14 @@ class Debugged(Host):
         options: ProcessOptions,
         *,
         has_client: bool,
+        file: PositionFile | None,
     ) -> None:
         self._has_client = has_client
         self.lens = lens
         self.link = ThreadedLink(outlets)
+        is_recorded = len(outlets) > 1
+        kept = None if file is None else file.rows
+        self._tests = EndedTests(self.link, kept, waits=not is_recorded) if has_client else None
         guard = EvaluationGuard()
         self._watchdogs = Watchdogs(config, guard, self)
         self.pauses = self._watchdogs.pauses
@@ -118,9 +125,22 @@ class Debugged(Host):
         self.manager.bind()
 
     def enter(self, *, is_over: bool) -> None:
-        keep_out()
-        self.manager.bind_new()
+        if not is_over:  # nothing of the program runs before the next one
+            keep_out()
+            self.manager.bind_new()
         self.manager.pauses.end_steps(all_of_them=is_over)
+
+    def started(self, event: NodeStarted) -> None:
+        if self._tests is None:
+            super().started(event)
+        else:
+            self._tests.started(event)
+
+    def ended(self, event: NodeFinished, reports: list[list[str]]) -> None:
+        if self._tests is None:
+            super().ended(event, reports)
+        else:
+            self._tests.ended(event, reports)
 
     def renew(self) -> None:
         self.manager.lines.renew()

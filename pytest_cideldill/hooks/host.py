@@ -14,7 +14,7 @@ from pytest_cideldill.hooks.log_fixture import Timeline
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.observers import EventLink, Warnings
 from pytest_cideldill.link.sinks import Outlet
-from pytest_cideldill.protocol import Command, Event, Watched
+from pytest_cideldill.protocol import Command, Event, NodeFinished, NodeStarted, Watched
 from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import Batch, Row
 from pytest_cideldill.rendering.display import Lens
@@ -60,6 +60,19 @@ class Host:
 
     def enter(self, *, is_over: bool) -> None:
         """A phase of a test begins, or the test is over."""
+
+    def started(self, event: NodeStarted) -> None:
+        """Send that a test begins."""
+        self.link.send(event)
+        self.link.settle()
+
+    def ended(self, event: NodeFinished, reports: list[list[str]]) -> None:  # noqa: ARG002
+        """Send that a test ended.
+
+        Args:
+            reports: Phase, category and outcome of each report of it that was sent by itself.
+        """
+        self.link.send(event)
 
     def renew(self) -> None:
         """There are other secrets from now on."""

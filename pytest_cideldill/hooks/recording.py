@@ -22,7 +22,7 @@ from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import passes, text_of
 from pytest_cideldill.interpreter.descriptors import more_room, wait_for_room
 from pytest_cideldill.link.handshake import Invitation
-from pytest_cideldill.link.sinks import FileOutlet
+from pytest_cideldill.link.record_file import FileOutlet
 from pytest_cideldill.objects.object_file import LOST
 from pytest_cideldill.protocol import Hello
 from pytest_cideldill.records.answers import read_answers, write_answers

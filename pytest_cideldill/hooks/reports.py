@@ -81,6 +81,7 @@ class Reporting:
         self._of_passed: dict[tuple[type, str | None], str] = {}
         # Phase and category of what failed, whether it can be sent or not; what had failed before.
         self._failed: list[list[str]] = []
+        self._sent: list[list[str]] = []  # of each report that was sent
         self._failed_before = 0
         # Whether the attempt failed and the next one has not begun; how many have.
         self._again = False
@@ -102,10 +103,9 @@ class Reporting:
         """A test begins."""
         self._begin_anew()
         nodeid = self.host.lens.nodeids.shown(nodeid)
-        self._enter(nodeid, "setup")
-        self.host.link.send(NodeStarted(nodeid, clock.wall()))
+        self._note_position(nodeid, "setup")
+        self.host.started(NodeStarted(nodeid, clock.wall()))
         self._autopsies.forget()
-        self.host.link.settle()
 
     @pytest.hookimpl(tryfirst=True)
     @guest
@@ -165,8 +165,10 @@ class Reporting:
         if report.outcome == "passed" and category in JUST_PASSED:
             self._plain[category] += 1
             return
+        phase = report.when or "call"
+        self._sent.append([phase, category, report.outcome])
         if report.failed:
-            self._failed.append([report.when or "call", category])
+            self._failed.append([phase, category])
         if is_made_again(category, report.outcome, self.host.position.attempt):
             self._again = True
             if self._reported is not None:  # pytest-retry: before its report is made
@@ -206,7 +208,8 @@ class Reporting:
         apart = self._has_forked and not self._is_here
         again = self._again or is_kept
         nodeid = self.host.lens.nodeids.shown(nodeid)
-        self.host.link.send(NodeFinished(nodeid, self._duration_s, plain, again, failed, apart))
+        ended = NodeFinished(nodeid, self._duration_s, plain, again, failed, apart)
+        self.host.ended(ended, self._sent)
         if apart:
             self.host.warn(_APART)
         self._begin_anew()  # also for a test whose beginning we fail to note
@@ -219,6 +222,7 @@ class Reporting:
         self._duration_s = 0.0
         self._plain.clear()
         self._failed, self._failed_before = [], self._failed_in_all()
+        self._sent = []
         self._failure.clear()
         self._again = self._has_outcome = False
         self._has_forked = self._is_here = False
@@ -236,10 +240,16 @@ class Reporting:
     def _enter(self, nodeid: str | None, when: str | None) -> None:
         self.host.enter(is_over=nodeid is None)
         position = self.host.position
+        if position.nodeid != nodeid or position.when != when:
+            self._note_position(nodeid, when)
+        self._stacks.look()
+
+    @guest
+    def _note_position(self, nodeid: str | None, when: str | None) -> None:
+        position = self.host.position
         position.nodeid, position.when = nodeid, when
         if self._position is not None:
             self._position.write(when or "", nodeid or "")
-        self._stacks.look()
 
     def _note_failure(self, report: pytest.TestReport) -> None:
         """Note what was raised, if that is why it failed; it is not kept any longer."""

@@ -24,12 +24,10 @@ from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.guest import clean_up, say
 from pytest_cideldill.hooks.host import Host, Unwatched
 from pytest_cideldill.hooks.interactive_options import Unattended
-from pytest_cideldill.hooks.recording import finish, mark_recorded, part_of_record
 from pytest_cideldill.hooks.reports import Reporting
 from pytest_cideldill.hooks.secrets import Redaction, make_redactor
 from pytest_cideldill.hooks.selection import Selection, Wanted
 from pytest_cideldill.hooks.stack_file import StackFile
-from pytest_cideldill.hooks.xdist import Controller, Worker
 from pytest_cideldill.interpreter.borders import at_exit, every, passes, text_of
 from pytest_cideldill.interpreter.running import holds_threads
 from pytest_cideldill.link.handshake import HASH_SEED, Invitation, connect, rejoin, shake_hands
@@ -125,20 +123,21 @@ def switch_on(
         passive = controls or listing
         options = options_of(config, invitation, worker, configure, passive=passive)
         has_client = invitation.address is not None
-        host = Debugged(config, lens, outlets, options, has_client=has_client)
+        host = Debugged(config, lens, outlets, options, has_client=has_client, file=position)
     plugins: list[object] = [
         Redaction(config, host, redactor, settings),
         ExitStatus(host, position),
     ]
     plugins += [Unattended(host)] if invitation.address is not None else []
     if controls:
+        from pytest_cideldill.hooks.xdist import Controller
+
         plugins.append(Controller(config, host, variable, invitation, configure.wanted))
     else:
         wanted = Wanted(configure.wanted, host)
         plugins += [wanted, Selection(host, wanted, list_nodeids=listing)]
         plugins += _of_tests(config, host, position, stacks)
-    if worker != MAIN:
-        plugins.append(Worker(host, GOODBYE_S))
+    plugins += _of_worker(worker, host)
     undo: list[Callable[[], object]] = [stacks.close]
     leave = partial(_leave, host, position, undo)
     try:
@@ -159,6 +158,15 @@ def _of_tests(
     autopsies = Autopsies(host.lens, assertions)
     reporting = Reporting(config, host, position, stacks, autopsies)
     return [assertions, reporting, host.timeline, *host.pausing(autopsies)]
+
+
+def _of_worker(worker: str, host: Host) -> list[object]:
+    """The plugins of a worker of xdist."""
+    if worker == MAIN:
+        return []
+    from pytest_cideldill.hooks.xdist import Worker
+
+    return [Worker(host, GOODBYE_S)]
 
 
 def _enter(
@@ -197,6 +205,8 @@ def _record(
     settings: Settings,
 ) -> Outlet:
     """Record this process; the main one puts the run together when it is over."""
+    from pytest_cideldill.hooks.recording import finish, mark_recorded, part_of_record
+
     folder = str(invitation.record)
     recorded = part_of_record(folder, hello, commands, redactor, settings)
     if hello.worker == MAIN:

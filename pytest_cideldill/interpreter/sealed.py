@@ -86,7 +86,7 @@ _LIVE: Final = frozenset(
 _OF_MODULES: Final = frozenset({"__builtins__", "__loader__", "__name__", "__spec__"})
 
 
-_open, _read, _close = os.open, os.read, os.close
+_open, _read, _close, _fstat = os.open, os.read, os.close, os.fstat
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 
@@ -356,7 +356,8 @@ class _Loader(SourceFileLoader):
         """The content of a file; raises OSError."""
         number = _open(path, _FLAGS)
         try:
-            return b"".join(iter(lambda: _read(number, 1 << 20), b""))
+            size = _fstat(number).st_size + 1  # more would be asked for from the system
+            return b"".join(iter(lambda: _read(number, size), b""))
         finally:
             _close(number)
 

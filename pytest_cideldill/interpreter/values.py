@@ -3,8 +3,8 @@
 A process under test makes a hundred dataclasses before its first test. The original decorator
 writes and compiles six methods for each frozen one, which takes as long as all other imports of
 ours. Here the methods are shared, except the `__init__` of classes that are not frozen, of which
-there may be very many instances. The methods do the same as the original's, and type checkers take
-this decorator for the original.
+there may be very many instances; the original makes those classes. The methods do the same as the
+original's, `fields` and `replace` work, and type checkers take this decorator for the original.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 _set = object.__setattr__
+_IS_FIELD: Any = vars(dataclasses)["_FIELD"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -33,7 +34,10 @@ else:
         """
 
         def made(cls: type[Any]) -> type[Any]:
-            own = dataclasses.dataclass(init=not frozen, repr=False, eq=False, slots=slots)(cls)
+            if frozen:
+                own = _with_fields(cls)
+            else:
+                own = dataclasses.dataclass(repr=False, eq=False, slots=slots)(cls)
             fields = dataclasses.fields(own)
             own.__repr__ = _representing([each.name for each in fields if each.repr])
             if eq:
@@ -45,6 +49,28 @@ else:
             return own
 
         return made
+
+
+def _with_fields(cls: type[Any]) -> type[Any]:
+    """The class again, with slots for its fields; it has no base that is a dataclass."""
+    fields: dict[str, Any] = {}
+    values = dict(vars(cls))
+    for name, annotation in (
+        values["__annotations__"].items() if "__annotations__" in values else ()
+    ):
+        default = values.pop(name, dataclasses.MISSING)
+        is_field = isinstance(default, dataclasses.Field)
+        made: Any = default if is_field else dataclasses.field(default=default)
+        made.name, made.type, made.kw_only = name, annotation, False
+        made._field_type = _IS_FIELD
+        fields[name] = made
+    for name in ("__dict__", "__weakref__"):
+        values.pop(name, None)
+    values["__slots__"] = values["__match_args__"] = tuple(fields)
+    values["__dataclass_fields__"] = fields
+    own: type[Any] = type(cls)(cls.__name__, cls.__bases__, values)  # type: ignore[misc]
+    own.__qualname__ = cls.__qualname__
+    return own
 
 
 def _representing(names: list[str]) -> Callable[[object], str]:

@@ -93,6 +93,11 @@ class RowLog:
         self._formats.setdefault(number, hit_format)
         return number
 
+    @property
+    def are_any(self) -> bool:
+        """Whether rows, or marks, wait."""
+        return bool(self._rows)
+
     def mark(self, item: object) -> None:
         """Remember what was there before an item that is sent otherwise; any thread."""
         self._rows.append(_Mark(item))

@@ -1,4 +1,4 @@
-"""What a link writes to: the front end's socket, the file of a recorded run.
+"""What a link writes to: the front end's socket; `record_file` has the file of a recorded run.
 
 Called on the link's I/O thread only if it has one, else by one thread at a time; but for `close`.
 """
@@ -16,19 +16,28 @@ from pytest_cideldill.errors import internal_error
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import INCOMPLETE, text_of
 from pytest_cideldill.interpreter.descriptors import HeldSocket, TakenAway
-from pytest_cideldill.protocol import Event, Message, Replied, Stopped, Warned, kind_of, to_plain
-from pytest_cideldill.protocol.encoding import repaired
-from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
+from pytest_cideldill.protocol import (
+    Event,
+    Message,
+    NodesFinished,
+    NodeStarted,
+    Replied,
+    Stopped,
+    Warned,
+    kind_of,
+    to_plain,
+)
+from pytest_cideldill.protocol.encoding import encoded, repaired
+from pytest_cideldill.protocol.ended_tests import EndedTest
+from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame, frame_of
 from pytest_cideldill.protocol.rows import Batch
-from pytest_cideldill.records.format import NOTED, UNWRITTEN
-from pytest_cideldill.records.hit_blocks import Stretch
-from pytest_cideldill.records.writer import PartWriter
-
-_MOST_KEPT: Final = 2 * 1024 * 1024
-"""Bytes of memory that are kept for what will wait."""
 
 _MOST_SENT_AGAIN: Final = 1024 * 1024
 """Bytes that may be on their way when the program closes the socket."""
+
+_OF_TESTS: Final = kind_of(NodesFinished([]))
+_MOST_TESTS: Final = 500
+"""Tests that ended in one message."""
 
 _FOR_NOW: Final = (
     *(errno.EMFILE, errno.ENFILE),
@@ -36,6 +45,10 @@ _FOR_NOW: Final = (
     *(errno.EBADF, errno.ENOTSOCK, errno.ENOTCONN),
 )
 """Why there is no other connection yet."""
+
+
+Sent = Event | Batch | EndedTest
+"""What a link sends."""
 
 
 class Outlet(Protocol):
@@ -59,11 +72,15 @@ class Outlet(Protocol):
     def unsent(self) -> Sized:
         """The bytes that wait."""
 
-    def encode(self, ts: float, event: Event | Batch) -> bool:
+    def encode(self, ts: float, event: Sent) -> bool:
         """Make an event, of these epoch seconds, bytes that wait; never raises.
 
-        False: it will not be known, however incomplete.
+        Starts and ends of tests may be held back until `complete`. False: it will not be known,
+        however incomplete.
         """
+
+    def complete(self) -> None:
+        """Make bytes of what is held back: nothing comes for the moment."""
 
     def note(self, command: Message) -> None:
         """A command that this process is about to obey."""
@@ -109,6 +126,9 @@ class SocketOutlet:
         self._sent_before = sent
         self._kept = bytearray()
         self._next_number = itertools.count(1).__next__
+        # The tests of the message that is being made, as texts, and the test that has begun since.
+        self._tests: list[str] = []
+        self._begun: tuple[float, NodeStarted] | None = None
 
     def restore(self) -> bool:
         """Rejoin the front end, and queue the bytes again that were sent and did not arrive."""
@@ -133,8 +153,40 @@ class SocketOutlet:
             self.taken -= missing
         return True
 
-    def encode(self, ts: float, event: Event | Batch) -> bool:
-        """Append the frame of an event; if it can't be encoded (a bug of ours), all that can be."""
+    def encode(self, ts: float, event: Sent) -> bool:
+        """Append the frame of an event; if it can't be encoded (a bug of ours), all that can be.
+
+        Tests that ended one after the other go into one frame, without their starts.
+        """
+        if isinstance(event, EndedTest):
+            begun = self._begun
+            if begun is not None and begun[1].nodeid != event.event.nodeid:
+                self.complete()
+            self._begun = None
+            self._tests.append(event.text)
+            if len(self._tests) >= _MOST_TESTS:
+                self.complete()
+            return True
+        if isinstance(event, NodeStarted):
+            if self._begun is not None:
+                self.complete()
+            self._begun = ts, event
+            return True
+        self.complete()
+        return self._append(ts, event)
+
+    def complete(self) -> None:
+        """Append the frame of the tests that ended, and that of a start."""
+        tests, begun = self._tests, self._begun
+        if tests:
+            self._tests = []
+            head = encoded({"n": self._next_number(), "ts": clock.wall(), "kind": _OF_TESTS})
+            self.unsent += frame_of(f'{head[:-1]},"tests":[{",".join(tests)}]}}'.encode("ascii"))
+        if begun is not None:
+            self._begun = None
+            self._append(*begun)
+
+    def _append(self, ts: float, event: Event | Batch) -> bool:
         stamp = {"n": self._next_number(), "ts": ts}
         try:
             sent = event.event() if isinstance(event, Batch) else event
@@ -198,82 +250,3 @@ def _in_its_place(
     name = "rows" if isinstance(event, Batch) else kind_of(event)
     warned = Warned(f"{name} could not be sent: {text_of(why)}")
     return encode_frame(stamp | to_plain(warned)), False
-
-
-class FileOutlet:
-    """A file of a recorded run, which takes everything at once."""
-
-    socket: HeldSocket | None = None
-
-    def __init__(self, writer: PartWriter) -> None:
-        self.unsent = _Buffer()
-        self.taken = 0
-        self._writer = writer
-
-    def restore(self) -> bool:
-        """Do nothing: the writer opens the file again."""
-        return True
-
-    @property
-    def error(self) -> str | None:
-        """Why the disk did not take something; None: it took everything."""
-        return self._writer.error
-
-    @property
-    def stretches(self) -> list[Stretch]:
-        """Where most hits are in the file; empty if the disk did not take all lines."""
-        return self._writer.stretches
-
-    def note(self, command: Message) -> None:
-        """Write commands that set breakpoints, and changes that a client made."""
-        if isinstance(command, NOTED):
-            self.encode(clock.wall(), command)
-
-    def encode(self, ts: float, event: Message | Batch) -> bool:
-        """Append the lines of an event; replies are for the front end, and not written."""
-        try:
-            if not isinstance(event, UNWRITTEN):
-                self.unsent.add(self._writer.lines(ts, event))
-            return True
-        except Exception as error:  # noqa: BLE001 - a border: what comes later is written
-            self._writer.error = text_of(error)
-            return False
-
-    def send(self) -> bool:
-        """Write all that waits. A disk that is full takes nothing: what is missing is counted."""
-        self.taken += len(self.unsent)
-        self.unsent.empty(self._writer.write)
-        return True
-
-    def receive(self) -> list[dict[str, Any]] | None:
-        """Return no messages: nothing comes from a file."""
-        return []
-
-    def close(self) -> None:
-        """Close the file."""
-        self._writer.close()
-
-
-class _Buffer:
-    """Bytes that wait, in memory that stays: to ask for it anew would cost more than to fill it."""
-
-    def __init__(self) -> None:
-        self._memory = bytearray()
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def add(self, text: bytes) -> None:
-        """Behind the others."""
-        end = self._count + len(text)
-        self._memory[self._count : end] = text
-        self._count = end
-
-    def empty(self, take: Callable[[memoryview], object]) -> None:
-        """Have all of them taken, at once; whatever becomes of it, they don't come again."""
-        count, self._count = self._count, 0
-        with memoryview(self._memory) as memory, memory[:count] as text:
-            take(text)
-        if len(self._memory) > _MOST_KEPT:
-            self._memory = bytearray()

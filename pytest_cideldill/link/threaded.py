@@ -10,18 +10,33 @@ import os
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import at_fork
+from pytest_cideldill.interpreter.descriptors import HeldSocket
 from pytest_cideldill.link.io_thread import RawThread
-from pytest_cideldill.link.sinks import Outlet
+from pytest_cideldill.link.sinks import Outlet, Sent
 from pytest_cideldill.link.wakeup import Bell, LockBell, SocketBell
-from pytest_cideldill.protocol import Command, Event, MalformedMessage, Refused, Warned, from_plain
+from pytest_cideldill.protocol import (
+    Command,
+    Event,
+    MalformedMessage,
+    NodeStarted,
+    Refused,
+    Warned,
+    from_plain,
+)
+from pytest_cideldill.protocol.ended_tests import EndedTest
 from pytest_cideldill.protocol.framing import FrameError
 from pytest_cideldill.protocol.rows import Batch
 
 BATCH_S = 0.01
 """How long an event that is not urgent may wait for others: a wake-up gets in the tests' way."""
+
+LATER_S = 0.1
+"""The same for an event that can wait longer: it is kept in a file as well, and nobody waits for
+the end of a test that passed."""
 
 FILE_BATCH_S = 0.05
 """The same for a file alone; `docs/record_format.md`: a killed process may lose 100 ms of it."""
@@ -46,8 +61,21 @@ AGAIN_S = 0.1
 _FORK_WAIT_S = 0.1
 """Twice this much a fork may be held up by an I/O thread that is busy; usually it takes 0.2 ms."""
 
-_Stamped = tuple[float, Event | Callable[[], object]]
-"""An event, which gets its number when it leaves, or a call to make then, with epoch seconds."""
+_LATER, _SOON, _NOW = 1, 2, 3
+"""How urgent an event is; 0: nothing waits."""
+
+
+class _Item(NamedTuple):
+    """What waits: an event, which gets its number when it leaves, or a call to make then.
+
+    Attributes:
+        ts: Epoch seconds.
+        is_marked: Rows may wait that come before it.
+    """
+
+    ts: float
+    what: Event | EndedTest | Callable[[], object]
+    is_marked: bool
 
 
 class LinkOwner:
@@ -74,6 +102,11 @@ class LinkOwner:
 
     def on_unsent(self, event: object) -> None:
         """Nothing of an event could be sent to the peer that sends commands."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows of the hot path wait."""
+        return False
 
     def mark(self, item: object) -> None:
         """Note beside the rows of the hot path that an item of the queue belongs there."""
@@ -103,7 +136,7 @@ class ThreadedLink:
         self._outlets = list(outlets)
         self._owner = LinkOwner() if owner is None else owner
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
-        self._queue: deque[_Stamped] = deque()
+        self._queue: deque[_Item] = deque()
         self._has_peer = any(each.socket is not None for each in outlets)
         self._bell: Bell = SocketBell() if self._has_peer else LockBell()
         self._settles_after = 0.0  # epoch seconds
@@ -112,7 +145,7 @@ class ThreadedLink:
         self._is_busy = False  # it comes back soon, so that nobody need signal
         # Called when each outlet has taken so many bytes.
         self._flushed: deque[tuple[dict[Outlet, int], Callable[[], object]]] = deque()
-        self._signalled = False
+        self._signalled = 0  # the most urgent ring since the I/O thread read the queue
         self._dead = False
         self._pid = os.getpid()
         self._thread = RawThread(self._run, lambda: self._bell.ring(urgent=True))
@@ -140,7 +173,16 @@ class ThreadedLink:
     def send(self, event: Event, *, urgent: bool = False) -> None:
         """Queue an event; never blocks, never raises. `urgent`: don't wait for others."""
         if not self._dead:
-            self._put(event, urgent=urgent)
+            self._put(event, _NOW if urgent else _SOON)
+
+    def send_test(self, event: NodeStarted | EndedTest, *, later: bool) -> None:
+        """Queue the start or the end of a test; never blocks, never raises.
+
+        Args:
+            later: It may wait for others for `LATER_S`.
+        """
+        if not self._dead:
+            self._put(event, _LATER if later else _SOON)
 
     def settle(self) -> None:
         """Have a file written before the program goes on, for it may be long until the next event.
@@ -156,7 +198,12 @@ class ThreadedLink:
     def nudge(self) -> None:
         """Something lies ready for `collect`; never blocks."""
         if not self._dead:
-            self._wake(urgent=False)
+            self._wake(_SOON)
+
+    def when_sent(self, report: Callable[[], object]) -> None:
+        """Have a function called, on the I/O thread, when everything queued so far has left."""
+        if not self._dead:
+            self._put(report, _SOON)
 
     def flush(self, deadline_s: float) -> bool:
         """Wait until everything queued so far has left; False when the deadline passed first."""
@@ -164,7 +211,7 @@ class ThreadedLink:
             return False
         sent = allocate_lock()
         sent.acquire()
-        self._put(sent.release, urgent=True)
+        self._put(sent.release, _NOW)
         return sent.acquire(True, deadline_s) and not self._dead
 
     def close(self, deadline_s: float) -> None:
@@ -174,21 +221,23 @@ class ThreadedLink:
         self._thread.stop(deadline_s)
         self._close_sockets()
 
-    def _put(self, what: Event | Callable[[], object], *, urgent: bool) -> None:
-        item = clock.wall(), what
-        self._owner.mark(item)  # first: what is behind the mark waits for the item
+    def _put(self, what: Event | EndedTest | Callable[[], object], haste: int) -> None:
+        is_marked = haste != _LATER or self._owner.has_rows
+        item = _Item(clock.wall(), what, is_marked)
+        if is_marked:
+            self._owner.mark(item)  # first: what is behind the mark waits for the item
         self._queue.append(item)
-        self._wake(urgent=urgent)
+        self._wake(haste)
 
-    def _wake(self, *, urgent: bool) -> None:
+    def _wake(self, haste: int) -> None:
         if not self._thread.is_running:
             self.start()
-        if urgent or not self._signalled:
-            self._signalled = True
+        if haste == _NOW or haste > self._signalled:
+            before, self._signalled = self._signalled, max(haste, self._signalled)
             try:
-                self._bell.ring(urgent=urgent)
+                self._bell.ring(urgent=haste == _NOW)
             except RecursionError:
-                self._signalled = False
+                self._signalled = before
                 raise
 
     # --- the I/O thread ---------------------------------------------------------------------
@@ -216,15 +265,24 @@ class ThreadedLink:
             wait_s = AGAIN_S
         is_rung, readable, writable = self._bell.wait(wait_s, open, full)
         if is_rung:
-            if not self._bell.take_urgent():
-                self._bell.wait(BATCH_S if talking else FILE_BATCH_S, open)
+            self._gather(BATCH_S if talking else FILE_BATCH_S, open, full)
             # Before the queue is read: an event that comes later signals again.
-            self._signalled = False
+            self._signalled = 0
         free = (None, *writable)
         self._push([each for each in self._outlets if not each.unsent or each.socket in free])
         for each in readable:
             if talking[each] in self._outlets:
                 self._receive(talking[each])
+
+    def _gather(self, batch_s: float, open: list[HeldSocket], full: list[HeldSocket]) -> None:
+        """Wait for others that can leave together with what is there."""
+        if self._bell.take_urgent():
+            return
+        if self._signalled == _LATER:
+            is_rung, readable, writable = self._bell.wait(LATER_S, open, full)
+            if not is_rung or readable or writable or self._bell.take_urgent():
+                return
+        self._bell.wait(batch_s, open)
 
     def _turn_alone(self) -> None:
         """The same while nobody could say anything; as long as events come they need not signal."""
@@ -237,7 +295,7 @@ class ThreadedLink:
                 self._bell.take_urgent()
         self._is_busy = self._push(self._outlets)
         if not self._is_busy:
-            self._signalled = False
+            self._signalled = 0
             self._push(self._outlets)  # what came just before that
 
     def _push(self, ready: Sequence[Outlet]) -> bool:
@@ -251,6 +309,8 @@ class ThreadedLink:
         self._has_more = True
         while is_all and self._has_more and self._has_room:
             self._has_more = self._encode_collected(None)
+        for each in self._outlets:
+            each.complete()
         were_any = any(each.unsent for each in ready)
         self._lose([each for each in ready if not each.send()])
         self._report_flushed()
@@ -259,17 +319,23 @@ class ThreadedLink:
     def _encode_queue(self) -> bool:
         """Whether all is encoded; what comes meanwhile would keep this thread from sleep."""
         for _ in range(len(self._queue)):
-            item = ts, what = self._queue[0]  # senders append, only this thread removes
-            is_late = clock.wall() - ts > PATIENCE_S
-            if not self._has_room or self._encode_collected(item, is_late=is_late):
+            item = self._queue[0]  # senders append, only this thread removes
+            if not self._has_room or (item.is_marked and self._encode_before(item)):
                 return False
+            ts, what, _ = item
             if callable(what):
+                for each in self._outlets:
+                    each.complete()
                 ends = {each: each.taken + len(each.unsent) for each in self._outlets}
                 self._flushed.append((ends, what))
             else:
                 self._encode(ts, what)
             self._queue.popleft()
         return True
+
+    def _encode_before(self, item: _Item) -> bool:
+        """Whether there is more that comes before an item."""
+        return self._encode_collected(item, is_late=clock.wall() - item.ts > PATIENCE_S)
 
     @property
     def _has_room(self) -> bool:
@@ -288,7 +354,7 @@ class ThreadedLink:
             are_any = True
         return self._left_some or (are_any and until is None)
 
-    def _encode(self, ts: float, event: Event | Batch) -> None:
+    def _encode(self, ts: float, event: Sent) -> None:
         arrived = [each.encode(ts, event) or each.socket is None for each in self._outlets]
         if not all(arrived):
             self._owner.on_unsent(event)
@@ -331,7 +397,7 @@ class ThreadedLink:
             each.close()
 
     def _release_flushers(self) -> None:
-        for _, what in (*self._flushed, *self._queue):
+        for what in (*(each for _, each in self._flushed), *(each.what for each in self._queue)):
             if callable(what):
                 what()
         self._queue.clear()

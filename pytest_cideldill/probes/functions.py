@@ -87,7 +87,7 @@ class FunctionProbes:
         self._breakpoints: dict[str, FunctionProbe] = {}
         self._meanings = Meanings(context.project, self._breakpoints)
         self._hits = Hits(context, self._breakpoints, handling, is_handed_all=record is None)
-        self._order = 0
+        self._order, self._were_any = 0, False
         self._swapped: dict[int, _Intercepted] = {}
         self._refused: dict[int, str] = {}
         self._headroom = Headroom()
@@ -121,6 +121,7 @@ class FunctionProbes:
         tally = known.tally if known else Tally(from_start=from_start)
         if known:
             tally.watching.change(True)
+        self._were_any = True
         self._order += 1
         order = known.order if known else self._order
         self._breakpoints[spec.id] = FunctionProbe(spec, name, order, tally)
@@ -210,6 +211,8 @@ class FunctionProbes:
         Args:
             started: Code that starts now and is to be bound, or what is in it, of a module.
         """
+        if not self._were_any:
+            return []
         found = self._find_all() if started is None else self._find_in(*started)
         self._hits.choose()
         self._headroom.set(wanted=self._hits.act_on_any)

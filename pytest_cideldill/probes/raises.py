@@ -53,6 +53,7 @@ class RaiseProbes:
         self._uncaught = Uncaught(self._is_uncaught)
         # Replaced whole, and read without a lock.
         self._probes: dict[str, RaiseProbe] = {}
+        self.were_any = False
         self.raises: Raises | None = None
 
     def want(self, spec: AddException, *, from_start: bool = True) -> Bound:
@@ -60,6 +61,7 @@ class RaiseProbes:
 
         `from_start`: no code of the tests has run yet.
         """
+        self.were_any = True
         known = self._probes.get(spec.id)
         if known is None:
             known = RaiseProbe(spec, from_start=from_start)

@@ -1,7 +1,8 @@
 """What pytest is doing: for threads, and in a small memory-mapped file that survives their process.
 
 Written by the main thread of the process under test at every test and phase (half a microsecond, no
-system call); read by the front end when the process ended without saying so, or says nothing.
+system call); read by the front end when the process ended without saying so, or says nothing. It
+holds as well the tests whose ends have not left yet (`ended_tests`).
 """
 
 from __future__ import annotations
@@ -17,20 +18,26 @@ from typing import Any, NamedTuple
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import at_fork
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.protocol import ended_tests
+from pytest_cideldill.protocol.ended_tests import KeptRows, LeftBehind
 
-_SIZE = 4096
+_ROWS = 4096
+"""Where the rows of tests that ended begin."""
+
+_SIZE = 64 * 1024
 _LENGTH = Struct(">I")
-_SINCE = Struct(">d")
+_HEAD = Struct(">Id")
 _FIXED = 0x10
 """MAP_FIXED, on Linux and on macOS."""
 
-TEXT = _LENGTH.size + _SINCE.size
+TEXT = _HEAD.size
 """Where the text begins."""
 
 ENDING = b"ending"
 """The end of the file while its process is on its way to its end; a shell reads it as well."""
 
 _END = _SIZE - len(ENDING)
+assert _ROWS + ended_tests.SIZE <= _END
 
 
 class FilePosition(NamedTuple):
@@ -42,7 +49,11 @@ class FilePosition(NamedTuple):
 
 
 class PositionFile:
-    """The writing side. Methods never raise for long node ids: the text is cut to the file."""
+    """The writing side. Methods never raise for long node ids: the text is cut to its place.
+
+    Attributes:
+        rows: Keeps the tests whose ends have not left yet.
+    """
 
     def __init__(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -52,20 +63,23 @@ class PositionFile:
         finally:
             os.close(descriptor)
         self.path = path
+        self.rows = KeptRows(self._put_row)
         at_fork(after_in_child=self._forget)
 
     def write(self, phase: str, nodeid: str) -> None:
         """Note that `phase` of `nodeid` is under way; both empty between tests."""
-        text = f"{phase}\n{nodeid}".encode("utf-8", "backslashreplace")[: _END - TEXT]
+        text = f"{phase}\n{nodeid}".encode("utf-8", "backslashreplace")[: _ROWS - TEXT]
         # The length goes to 0 first: a reader never takes half of a new text for a whole one.
-        self._map[: _LENGTH.size] = _LENGTH.pack(0)
-        self._map[_LENGTH.size : TEXT] = _SINCE.pack(clock.monotonic())
+        _HEAD.pack_into(self._map, 0, 0, clock.monotonic())
         self._map[TEXT : TEXT + len(text)] = text
-        self._map[: _LENGTH.size] = _LENGTH.pack(len(text))
+        _LENGTH.pack_into(self._map, 0, len(text))
 
     def mark(self, *, ending: bool) -> None:
         """Note whether pytest was interrupted, or is done, and only has to clean up."""
         self._map[_END:] = ENDING if ending else bytes(len(ENDING))
+
+    def _put_row(self, place: int, data: bytes) -> None:
+        self._map[_ROWS + place : _ROWS + place + len(data)] = data
 
     def close(self) -> None:
         """Unmap the file; it stays on disk for the reader."""
@@ -102,10 +116,15 @@ def read_position(path: str) -> FilePosition | None:
     data = _read(path)
     if len(data) < TEXT:
         return None
-    (length,), (since,) = _LENGTH.unpack_from(data), _SINCE.unpack_from(data, _LENGTH.size)
+    length, since = _HEAD.unpack_from(data)
     text = data[TEXT : TEXT + length].decode("utf-8", "replace")
     phase, _, nodeid = text.partition("\n")
     return FilePosition(phase, nodeid, since) if nodeid else None
+
+
+def read_left_behind(path: str) -> LeftBehind | None:
+    """Tests whose ends may not have arrived; None when there was no file."""
+    return ended_tests.read_rows(_read(path)[_ROWS:])
 
 
 def is_ending(path: str) -> bool:

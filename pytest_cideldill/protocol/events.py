@@ -136,6 +136,16 @@ class NodeFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class NodesFinished:
+    """Tests ended: `NodeFinished` of each, after its `NodeStarted` unless that came before.
+
+    `tests`: rows of `protocol.ended_tests`.
+    """
+
+    tests: list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """A breakpoint found (more) functions, or can't be set on what it found.
 
@@ -376,6 +386,7 @@ Event = (
     | NodeStarted
     | PhaseReported
     | NodeFinished
+    | NodesFinished
     | Bound
     | Recorded
     | LinesPassed

@@ -47,7 +47,11 @@ def encode_frame(message: dict[str, Any]) -> bytes:
         FrameError: The text has more than `MAX_FRAME` bytes.
         TypeError, ValueError, RecursionError: It is no plain data.
     """
-    text = encoded(message).encode("ascii")
+    return frame_of(encoded(message).encode("ascii"))
+
+
+def frame_of(text: bytes) -> bytes:
+    """The frame of a message that is encoded already. Raises FrameError: as `encode_frame`."""
     if len(text) > MAX_FRAME:
         raise FrameError(f"a message of {len(text)} bytes exceeds the cap of {MAX_FRAME}")
     return _LENGTH.pack(len(text)) + text

@@ -81,8 +81,11 @@ ROW_TYPES: Final[dict[str, dict[str, str]]] = {
 }
 """What is no message: type of a line → key → type of its value; `?`: it may be absent."""
 
-UNWRITTEN: Final = (protocol.Replied, protocol.Refused, protocol.Rejoined, protocol.ItemsFound)
-"""Events for one client, which a record does not need."""
+UNWRITTEN: Final = (
+    *(protocol.Replied, protocol.Refused, protocol.Rejoined, protocol.ItemsFound),
+    protocol.NodesFinished,
+)
+"""Events for one client, which a record does not need, or has one by one."""
 
 _NAMES: Final = {
     "hello": "worker_up",

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from itertools import compress
+from operator import is_not, itemgetter
 from types import ModuleType
 
 _ERRORS = "surrogateescape"
+_name_of, _value_of = itemgetter(0), itemgetter(1)
+
+_OF_PYTEST = (b"PYTEST_CURRENT_TEST", "PYTEST_CURRENT_TEST")
+"""Set for each phase of a test to its id, whose secrets are known otherwise."""
 
 
 class Environment:
@@ -24,12 +30,13 @@ class Environment:
 
     def changed(self) -> dict[str, str]:
         """The variables that are new, or have another value than before; a quick test."""
-        data = _variables()
-        seen = self._seen
-        fresh = [(name, value) for name, value in list(data.items()) if seen.get(name) is not value]
+        items = list(_variables().items())
+        known = map(self._seen.get, map(_name_of, items))
+        news = list(compress(items, map(is_not, map(_value_of, items), known)))
+        fresh = [(name, value) for name, value in news if name not in _OF_PYTEST]
         if not fresh:
             return {}
-        seen.update(fresh)
+        self._seen.update(fresh)
         return {_text(name): _text(value) for name, value in fresh}
 
 

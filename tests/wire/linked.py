@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.link.inline import FileLink
-from pytest_cideldill.link.sinks import FileOutlet, SocketOutlet
+from pytest_cideldill.link.record_file import FileOutlet
+from pytest_cideldill.link.sinks import SocketOutlet
 from pytest_cideldill.link.threaded import LinkOwner, ThreadedLink
 from pytest_cideldill.protocol import Command, Event, Message, from_plain, to_plain
 from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame

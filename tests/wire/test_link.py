@@ -21,7 +21,7 @@ import pytest
 from pytest_cideldill.interpreter import stack_room
 from pytest_cideldill.link import threaded as link_module
 from pytest_cideldill.link.inline import FileLink
-from pytest_cideldill.link.sinks import FileOutlet
+from pytest_cideldill.link.record_file import FileOutlet
 from pytest_cideldill.link.threaded import ThreadedLink
 from pytest_cideldill.protocol import (
     Departed,

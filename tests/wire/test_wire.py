@@ -132,8 +132,8 @@ def test_kinds_are_named_after_their_classes() -> None:
     """The names travel: they are the protocol, a changed one needs a new `PROTOCOL`."""
     assert list(KINDS) == [
         "hello", "collected", "items_found", "collection_failed", "node_started", "phase_reported",
-        "node_finished", "bound", "recorded", "lines_passed", "watched", "stopped",
-        "resumed", "step_ended", "worker_lost", "worker_ready", "node_relayed",
+        "node_finished", "nodes_finished", "bound", "recorded", "lines_passed", "watched",
+        "stopped", "resumed", "step_ended", "worker_lost", "worker_ready", "node_relayed",
         "redaction_chosen", "engine_chosen", "warned", "interrupted",
         "internal_error_raised", "finished", "departed", "replied", "refused", "rejoined",
         "configure", "begin",

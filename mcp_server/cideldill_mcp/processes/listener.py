@@ -236,7 +236,11 @@ class Hub:
                 continue  # ours was unknown there: an older plugin; requests time out by name
             if isinstance(message, protocol.Event):
                 target.has_departed |= isinstance(message, protocol.Departed)
-                self._owner.handle(target, message, connection.ts)
+                try:
+                    for event, ts in target.tests.of(message, connection.ts):
+                        self._owner.handle(target, event, ts)
+                except protocol.MalformedMessage as error:
+                    connection.write(protocol.Refused(error.kind, str(error)))
             else:
                 connection.write(
                     protocol.Refused(protocol.kind_of(message), "a command, and not for the server")

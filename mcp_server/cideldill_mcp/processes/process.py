@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cideldill_mcp.processes.arrived_tests import ArrivedTests, Stamped
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import Command, FindCode, Hello, ReadThreads, Replied
 
@@ -52,6 +53,7 @@ class Target:
         attached_at: When it connected, in epoch seconds.
         last_look: The newest of its threads.
         loaded: Files (real paths) that it said it has loaded code of.
+        tests: Its events of tests, one by one.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Target:
         self.attached_at = round(time.time(), 3)
         self.last_look: Look | None = None
         self.loaded: set[str] = set()
+        self.tests = ArrivedTests()
         self._requests = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
 
@@ -74,6 +77,11 @@ class Target:
     def worker(self) -> str:
         """`main`, `gw0`, …"""
         return self.hello.worker
+
+    def left_behind(self) -> Iterator[Stamped]:
+        """Events of its tests that did not arrive before it died, with their epoch seconds."""
+        path = self.hello.position_file
+        return iter(()) if path is None else self.tests.left_behind(path)
 
     async def ask(
         self,

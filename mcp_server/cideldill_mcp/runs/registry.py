@@ -269,6 +269,8 @@ class Runs(RunList):
 
     def settle(self, run: Run, last: FilePosition | None = None) -> None:
         """Nothing more will come of a run; `last`: what was under way in one that was opened."""
+        for target in list(run.targets.values()):  # a child of it may hold the connection
+            self._take_left_behind(target)
         self._take_held(run, list(run.held), at_once=True)
         if run.settle(last):
             run.never_hit = never_hit(self.desired, run)
@@ -353,6 +355,7 @@ class Runs(RunList):
     def lost(self, target: Target) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
         worker = target.worker
+        self._take_left_behind(target)
         for pause_id in run.disconnected(target):
             self.log.append("resumed", run_id=run.id, worker=worker, pause_id=pause_id, **_GONE)
         self.log.append("worker_down", run_id=run.id, worker=worker)
@@ -364,6 +367,11 @@ class Runs(RunList):
         elif run.has_verdict and not run.is_stopping:
             # It may hang in threads that never end: the verdict stands all the same.
             asyncio.get_running_loop().call_later(EXIT_S, self.settle, run)
+
+    def _take_left_behind(self, target: Target) -> None:
+        """Tests that had ended in a process that died before it sent that."""
+        for event, ts in target.left_behind():
+            self.handle(target, event, ts)
 
     def _bury_later(self, run: Run) -> None:
         """A process that left pytest but hangs is killed after a while."""
