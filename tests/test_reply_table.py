@@ -23,6 +23,7 @@ RECEIVERS = {
     "server/processes.py": "checks all that its toolbox answers",
     "server/test_debugresources.py": "by test_resources.py; sources are no JSON",
     "server/test_resources.py": "checks what its client gets; the others are refused",
+    "server/test_start.py": "compares the replies of two servers, and looks at modules",
     "server/test_stdio.py": "its servers have tools of their own",
     "server/test_waiting.py": "uses the toolbox of processes.py",
     "test_reply_table.py": "this one",
