@@ -145,7 +145,7 @@ CHANGED: tuple[ChangedCase, ...] = (
             "  right → 18  price = 15",
         ),
         {"function": "p_lines_inside.postage", "line": 11},
-        tier="full",
+        tier="soak",
     ),
     ChangedCase(
         "guard",

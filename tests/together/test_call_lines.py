@@ -140,6 +140,7 @@ def _replayed(recorded: Recorded) -> dict[str, str]:
     return names
 
 
+@pytest.mark.sample("loops", "awaits", "generates", "tries")
 @pytest.mark.parametrize(
     "function",
     [

@@ -246,6 +246,7 @@ def _write(root: Path, edits: tuple[tuple[str, str], ...] = ()) -> None:
         (root / name).write_text(text, encoding="utf-8")
 
 
+@pytest.mark.sample("fee-calls-RATE = 3", "fee-plain-*", "luck-*")
 @pytest.mark.parametrize(
     "case",
     [

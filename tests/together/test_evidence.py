@@ -52,6 +52,15 @@ def test_the_intact_project_passes(case: Case, tmp_path: Path) -> None:
     assert found.failed() == []
 
 
+@pytest.mark.sample(
+    "ledger-alias",
+    "ledger-swallowed",
+    "depot-deep-loop",
+    "depot-lost-update",
+    "feeds-generator",
+    "flows-leak-global",
+    "sheets-stale",
+)
 @EACH
 def test_the_edit_makes_the_test_fail(case: Case, tmp_path: Path) -> None:
     root = case.written(tmp_path)

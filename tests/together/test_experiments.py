@@ -21,11 +21,13 @@ from tests.together.experiment_cases import CASES, Case
 from tests.together.frontend import clean_environment
 from tests.together.workbench import Bench, workbench
 
+pytestmark = pytest.mark.long(80)
+
 COMMAND = "import sys; from cideldill_mcp.commands.main import main; sys.exit(main())"
 
 full, soak = pytest.mark.full, pytest.mark.soak
 
-OFTEN = ("default", "generated", "waiting", "wrapped", "properties")
+OFTEN = ("waiting", "wrapped")
 """Programs that are tried in the full tier; all others are in the soak tier."""
 
 SHOP = """

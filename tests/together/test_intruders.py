@@ -96,6 +96,7 @@ def assert_undisturbed(server: FrontEnd) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("address-GET*", "door-x*")
 @pytest.mark.parametrize(
     "token", [b"x" * 32, b"\0" * 32, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"]
 )

@@ -81,10 +81,10 @@ def plain(text: str) -> str:
 
 
 def tier(case: Case, number: int) -> pytest.MarkDecorator:
-    """Every second case is tried in the full tier, the others in the soak tier."""
+    """Every fourth case is tried in the full tier, the others in the soak tier."""
     if case.is_quick:
         return pytest.mark.quick
-    return pytest.mark.soak if number % 2 else pytest.mark.full
+    return pytest.mark.soak if number % 4 else pytest.mark.full
 
 
 @pytest.mark.parametrize(

@@ -335,6 +335,7 @@ def test_sources_need_no_process(bench: Bench) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("9")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_the_server_ends_questions(tmp_path: Path, number: int) -> None:
     """After SIGKILL the reaper does."""

@@ -61,7 +61,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Agent, Pa
         yield agent, root
 
 
-OFTEN = frozenset({"classes", "generators", "threads"})
+OFTEN = frozenset({"generators", "threads"})
 """Programs of the full tier, beside the quick ones; all others are in the soak tier."""
 
 

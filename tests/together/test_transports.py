@@ -193,6 +193,7 @@ def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("over_http-auto", "over_sse-legacy")
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 @pytest.mark.parametrize(
     ("connect", "mode"), [(over_http, "legacy"), (over_http, "auto"), (over_sse, "legacy")]
@@ -225,6 +226,7 @@ def paused_id(agent: Agent) -> str:
 
 
 @pytest.mark.full
+@pytest.mark.sample("session", "sse")
 @pytest.mark.parametrize("way", ["session", "stateless", "sse"])
 def test_a_client_that_vanishes_in_the_middle_disturbs_nobody(
     fresh: Desk, ways: Ways, way: str

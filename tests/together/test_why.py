@@ -34,10 +34,6 @@ FAILING = {
 }
 """A test that fails of each program."""
 
-QUICK = "branch"
-OFTEN = ("branch", "classes", "setup_error")
-"""The programs that run in the fast tier, and in the full one; the others run in soak."""
-
 
 def command(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -66,11 +62,6 @@ def parts_of(reply: dict[str, Any]) -> set[str]:
 # --- seeded bugs --------------------------------------------------------------------------------
 
 
-def marked(name: str) -> Any:
-    marks = pytest.mark.full if name in OFTEN else pytest.mark.soak
-    return pytest.param(name, marks=[] if name == QUICK else marks)
-
-
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """One server and one project with all programs; no test writes into it."""
@@ -84,7 +75,10 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
         yield agent
 
 
-@pytest.mark.parametrize("name", [marked(name) for name in FAILING])
+@pytest.mark.full
+@pytest.mark.quick("branch")
+@pytest.mark.sample("branch", "setup_error")
+@pytest.mark.parametrize("name", FAILING)
 def test_the_faulty_function_is_among_the_suspects_with_its_source(
     seeded: Agent, name: str
 ) -> None:

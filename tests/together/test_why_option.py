@@ -33,6 +33,8 @@ TITLE = "cideldill why"
 CAUSES = """
 import pytest
 
+pytestmark = pytest.mark.long(80)
+
 def half(x): return x // 2
 
 @pytest.mark.parametrize("n", [4, 3, 5])
@@ -354,6 +356,7 @@ def test_the_real_command_answers(project: Project) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("n2")
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "n2"])
 def test_the_answers_become_a_part_of_the_record(
     project: Project, workers: tuple[str, ...]
