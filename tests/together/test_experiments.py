@@ -386,6 +386,7 @@ def test_what_can_not_be_tried_is_refused_before_a_test_runs(asking: Bench, name
     )
 
 
+@pytest.mark.full
 def test_expressions_are_evaluated_at_the_failure_or_at_the_end(asking: Bench) -> None:
     reply = ask(
         asking,

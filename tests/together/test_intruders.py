@@ -109,6 +109,8 @@ def test_without_the_token_a_connection_is_closed_before_anything_is_parsed(
         assert_undisturbed(paused)
 
 
+@pytest.mark.full
+@pytest.mark.quick("*-no JSON")
 @pytest.mark.parametrize(
     "sent",
     [

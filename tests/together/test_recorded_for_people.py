@@ -100,6 +100,7 @@ def test_page_summary_and_show_report_the_same_run(shop: Path, workers: tuple[st
     assert (shop / "again.md").read_text(encoding="utf-8") == summary
 
 
+@pytest.mark.full
 def test_a_summary_needs_a_record(shop: Path) -> None:
     """As `--cideldill-trace` does."""
     done = subprocess.run(

@@ -98,6 +98,8 @@ def test_every_client_sees_what_any_other_one_changed(fresh: Desk, ways: Ways) -
     assert everyone_sees(fresh, ways) == []
 
 
+@pytest.mark.full
+@pytest.mark.quick("session")
 @pytest.mark.parametrize("way", ["session", "stateless", "sse"])
 def test_every_way_in_offers_the_same(fresh: Desk, ways: Ways, way: str) -> None:
     """`server/discover` finds 2026-07-28."""
@@ -166,6 +168,7 @@ def test_each_client_is_notified_of_a_stop_once(fresh: Desk, ways: Ways) -> None
         assert reported["pause_id"] == stop["pause_id"]
 
 
+@pytest.mark.full
 def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
     """Not to those of 2026-07-28."""
     watching = {way: Watching() for way in ("session", "stateless", "sse")}

@@ -65,7 +65,7 @@ def command(root: Path, case: Watched) -> subprocess.CompletedProcess[str]:
 
 OFTEN = frozenset(
     {
-        *("class_attribute", "thread", "unwinding", "inside"),
+        *("default", "class_attribute", "thread", "unwinding", "inside"),
         *("freed_object", "hostile_object", "fork", "secret"),
     }
 )

@@ -237,6 +237,7 @@ def test_a_test_that_does_not_end_is_shown_where_it_was(bench: Bench) -> None:
 # --- refusals, sizes, the command ---------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_test_that_passes_has_no_why(bench: Bench) -> None:
     bench.write(test_it="def test_fine(): pass")
     error = bench.agent.refused("test_why", nodeid="test_it.py::test_fine")
@@ -253,6 +254,7 @@ def test_a_small_answer_keeps_the_failure_and_a_function(seeded: Agent) -> None:
         assert reply["suspects"][0]["function"] in reply["text"]
 
 
+@pytest.mark.full
 def test_the_command_says_the_same(make_project: MakeProject) -> None:
     project = make_project(test_raises=RAISES)
     done = command(project, "test_raises.py::test_raises")

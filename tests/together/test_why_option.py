@@ -137,6 +137,7 @@ def test_the_run_is_the_plain_one_and_the_answers_stand_behind_its_last_line(
     assert last.startswith("why test_it.py::test_json ✗")
 
 
+@pytest.mark.full
 def test_the_default_is_three_and_a_path_behind_the_flag_is_no_number(project: Project) -> None:
     done = project.run("--cideldill-why", "test_it.py", "-q", "--tb=short")
     assert project.asked == ONE_EACH[:3]

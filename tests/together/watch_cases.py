@@ -127,7 +127,6 @@ HOLDERS: tuple[Watched, ...] = (
         in_("add"),
         writers=(("<append>", 2),),
         outcome="failed",
-        is_quick=True,
     ),
     Watched(
         "class_attribute",
