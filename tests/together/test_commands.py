@@ -315,6 +315,7 @@ def test_a_long_function_is_cut(shop: Shell) -> None:
     assert (reply["first"], reply["last"]) == (1, 401)
 
 
+@pytest.mark.full
 def test_the_lines_that_a_test_ran_are_marked(shop: Shell) -> None:
     """By the name of the one function that is meant; those of a class are all counted."""
     options = ("--test", "test_it.py::counts", "--python", shop.python, "--json")

@@ -1131,7 +1131,6 @@ ANSWERS: tuple[Watched, ...] = (
         ),
         in_("balance", until="total < 0"),
         lacks=("-2 → 2",),
-        is_quick=True,
     ),
     Watched(
         "until_at_first",
