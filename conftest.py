@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from fnmatch import fnmatchcase
 
 import pytest
 
@@ -44,6 +45,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _check_samples(config, items)
     tier = _tier(config)
     deselected = [item for item in items if not _belongs(item, tier)]
     if deselected:
@@ -73,10 +75,37 @@ def _tier(config: pytest.Config) -> str:
     return "full" if config.option.full else "fast"
 
 
+def _check_samples(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A sample without a member would leave its test to the soak alone."""
+    if config.getoption("lf", default=False) or any("::" in each for each in config.args):
+        return  # not all members are there
+    samples = dict.fromkeys(_function(item) for item in items if item.get_closest_marker("sample"))
+    for item in items:
+        if _is_in("sample", item, by_default=True):
+            samples.pop(_function(item), None)
+    if samples:
+        raise pytest.UsageError(f"the mark `sample` matches no id of {', '.join(samples)}")
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
 def _belongs(item: pytest.Item, tier: str) -> bool:
-    soak = item.get_closest_marker("soak") is not None
+    soak = item.get_closest_marker("soak") is not None or not _is_in(
+        "sample", item, by_default=True
+    )
     if soak or tier == "soak":
         return soak and tier == "soak"
     if tier == "full" or item.get_closest_marker("full") is None:
         return True
-    return item.get_closest_marker("quick") is not None
+    return _is_in("quick", item, by_default=False)
+
+
+def _is_in(name: str, item: pytest.Item, *, by_default: bool) -> bool:
+    """The mark is for all members of a parametrized test, or for those whose ids it matches."""
+    mark = item.get_closest_marker(name)
+    if mark is None:
+        return by_default
+    of_member = item.name.partition("[")[2].removesuffix("]")
+    return not mark.args or any(fnmatchcase(of_member, each) for each in mark.args)

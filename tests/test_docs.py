@@ -26,7 +26,7 @@ from pytest_cideldill.config.options import OPTIONS, PROFILES
 from tests.together.driver import connected, locals_of, server
 from tests.together.transcript import blocks, replay
 
-pytestmark = pytest.mark.long(70)
+pytestmark = pytest.mark.long(46)
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOP = ROOT / "examples" / "shop"

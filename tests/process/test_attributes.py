@@ -165,6 +165,16 @@ REPLACED: list[tuple[str, Callable[[], Any], list[str]]] = [
 ]
 
 
+@pytest.mark.sample(
+    "math.sqrt0",
+    "tests.process.labels.sqrt",
+    "time.sleep0",
+    "os.stat",
+    "builtins.oct",
+    "json.scanner.c_make_scanner",
+    "*.Pile.push",
+    "*.Label.twice",
+)
 @pytest.mark.parametrize(("name", "call", "args"), REPLACED, ids=[each[0] for each in REPLACED])
 def test_a_callable_of_c_is_intercepted_through_its_attribute(
     process: Debuggee, name: str, call: Callable[[], Any], args: list[str]

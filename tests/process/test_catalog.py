@@ -319,6 +319,7 @@ PACKAGES = ("concurrent", "ctypes", "email", "http", "importlib", "logging", "un
 
 
 @pytest.mark.full
+@pytest.mark.sample("asyncio", "ctypes", "json", "logging")
 @pytest.mark.parametrize(
     "package", ["json", "asyncio", *(pytest.param(each, marks=full) for each in PACKAGES)]
 )

@@ -82,6 +82,7 @@ def test_a_skipped_call_returns_what_the_client_says(process: Debuggee) -> None:
     assert till.sum == 1
 
 
+@pytest.mark.full
 def test_a_raise_comes_out_of_the_call_at_the_caller(process: Debuggee) -> None:
     """The exception that the client names; our frames are hidden in its traceback."""
     process.add(f"{TILLS}:price_of")
@@ -185,6 +186,7 @@ def test_recursion_stops_at_every_level(process: Debuggee) -> None:
     assert running.result() == 60
 
 
+@pytest.mark.full
 def test_the_frames_of_a_pause_are_bounded(process: Debuggee) -> None:
     """The ini option `max_frames`; what stands for intercepted calls is left out."""
     process.add(f"{TILLS}:factorial", "stop", "n == 0")
@@ -376,6 +378,7 @@ def test_references_taken_before_are_intercepted_too(process: Debuggee) -> None:
         process.stops(call)
 
 
+@pytest.mark.full
 def test_what_raised_is_reported_with_the_arguments_that_it_began_with(process: Debuggee) -> None:
     """The arguments of a call are those that it was made with, whatever it does to them."""
 

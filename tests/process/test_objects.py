@@ -43,7 +43,6 @@ from pytest_cideldill.rendering.instances import Unfit
 from tests.process.machine import Machine
 from tests.process.test_snapshot import Ran, hostile_values
 from tests.together import counted
-from tests.together.tiers import rest_in_full
 
 KEY = b"k" * 32
 T = typing.TypeVar("T")
@@ -352,9 +351,10 @@ def test_no_user_code_runs(bench: Bench) -> None:
         assert list(ran) == [], name
 
 
-@pytest.mark.parametrize(
-    "kind", rest_in_full("object", [*counted.BASES, "meta", "lazy", "registered"])
-)
+@pytest.mark.sample("object", "Exception", "dict", "str", "meta", "lazy", "registered")
+@pytest.mark.full
+@pytest.mark.quick("object")
+@pytest.mark.parametrize("kind", [*counted.BASES, "meta", "lazy", "registered"])
 def test_no_hook_of_a_class_is_asked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copyreg, "dispatch_table", copyreg.dispatch_table.copy())
     bench = Bench()

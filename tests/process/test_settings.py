@@ -33,6 +33,8 @@ def test_a_malformed_ini_value_is_named_as_written_there(pytester: pytest.Pytest
         settings.read(pytester.parseconfig())
 
 
+@pytest.mark.full
+@pytest.mark.quick("0", "nan", "1,5")
 @pytest.mark.parametrize("lease", ["0", "-1", "nan", "inf", "1e9", "", "1,5"])
 def test_a_lease_is_a_positive_number_of_seconds(pytester: pytest.Pytester, lease: str) -> None:
     """Waits take finite numbers; a pause that ends at once would be none."""
@@ -184,6 +186,8 @@ def test_pyproject_holds_numbers_truths_and_lists_as_they_are(
     assert (chosen.redact_names, chosen.redact_patterns) == (("customer_id",), (r"CUST-\d+",))
 
 
+@pytest.mark.full
+@pytest.mark.quick("redact_names = _*", "redact_patterns*", "max_items = many*")
 @pytest.mark.parametrize(
     ("line", "reported"),
     [

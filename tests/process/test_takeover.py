@@ -80,6 +80,9 @@ def without_mcp(folder: Path, raises: str) -> str:
     return str(folder)
 
 
+@pytest.mark.sample(
+    "--pdb-", "--cideldill-lease=soon-", "--co-", "-f-", "--fixtures-", "--cideldill-tools=all-"
+)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -156,6 +159,7 @@ def test_the_switch_anywhere_but_on_the_command_line_is_a_usage_error(
 
 
 @pytest.mark.full
+@pytest.mark.sample("alone---cideldill-http", "beside the other---cideldill-http-address=*")
 @pytest.mark.parametrize("option", ["--cideldill-http", "--cideldill-http-address=127.0.0.1:0"])
 @pytest.mark.parametrize("given", [[], ["--cideldill-mcp"]], ids=["alone", "beside the other"])
 def test_http_anywhere_but_on_the_command_line_is_a_usage_error(

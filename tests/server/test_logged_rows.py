@@ -86,6 +86,8 @@ def fill(log: EventLog, seed: int) -> list[dict[str, Any]]:
     return [event | {"seq": seq} for seq, event in enumerate(events, 1)]
 
 
+@pytest.mark.full
+@pytest.mark.quick("*-0", "*-5")
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("wanted", WANTED)
 def test_readers_get_rows_as_events(log: EventLog, seed: int, wanted: Filter) -> None:

@@ -141,6 +141,7 @@ def test_an_exception_that_leaves_stands_at_its_line_and_at_the_top(tmp_path: Pa
     assert '"call": 3}: the call that the exception left first' in answer.next[0]
 
 
+@pytest.mark.full
 def test_a_round_of_ten_thousand_that_differs_is_shown(tmp_path: Path) -> None:
     source = """
     def run():
@@ -450,6 +451,7 @@ def test_any_call_fits_and_says_what_is_left_out(tmp_path: Path, seed: int) -> N
             assert missing <= tries
 
 
+@pytest.mark.full
 def test_very_many_lines_are_answered_in_a_moment(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(
         "def run(n):\n    while n:\n        n -= 1\n    return n\n", encoding="utf-8"

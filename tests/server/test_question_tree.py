@@ -269,6 +269,7 @@ def test_any_tree_fits_shows_what_was_raised_and_says_what_it_leaves_out(
         assert shown > 0
 
 
+@pytest.mark.full
 def test_a_hundred_thousand_calls_are_answered_in_a_moment(tmp_path: Path) -> None:
     rows = Rows()
     rows.test()

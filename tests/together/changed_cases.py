@@ -62,7 +62,7 @@ class ChangedCase:
         test: Of the test file.
         as_diff: Whether the edits are sent as one unified diff.
         equal: Of the reply.
-        tier: `quick`, `full` or `soak`.
+        tier: `full` or `soak`.
     """
 
     name: str
@@ -122,7 +122,7 @@ CHANGED: tuple[ChangedCase, ...] = (
             "  right → 17  price = 15",
         ),
         {"function": "p_condition.postage", "line": 14, "path": "return"},
-        tier="quick",
+        tier="full",
     ),
     ChangedCase(
         "lines_before",
@@ -145,7 +145,7 @@ CHANGED: tuple[ChangedCase, ...] = (
             "  right → 18  price = 15",
         ),
         {"function": "p_lines_inside.postage", "line": 11},
-        tier="full",
+        tier="soak",
     ),
     ChangedCase(
         "guard",

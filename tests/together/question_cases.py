@@ -67,7 +67,6 @@ PROGRAMS: tuple[Case, ...] = (
         """,
         ("down(n=30) → 30", "levels alike", "down(n=0) → 0", "assert"),
         outcome="failed",
-        is_quick=True,
     ),
     Case(
         "chosen",
@@ -406,7 +405,6 @@ PROGRAMS: tuple[Case, ...] = (
             "middle(n=5) ✗ test_exceptions.Lost: no 5",
         ),
         outcome="failed",
-        is_quick=True,
     ),
     Case(
         "caught_lines",

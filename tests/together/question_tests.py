@@ -574,7 +574,6 @@ TESTS: tuple[Case, ...] = (
         ("def grade(n):", "7×", "2×"),
         {"function": "grade"},
         of_source=True,
-        is_quick=True,
     ),
     Case(
         "source_of_class",

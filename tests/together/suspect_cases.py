@@ -20,7 +20,6 @@ class Seeded:
         has: What stands in the text.
         lacks: Functions that are not ranked at all.
         only: Whether the faulty function is the first one.
-        is_quick: Whether the fast tier has it.
     """
 
     name: str
@@ -32,7 +31,6 @@ class Seeded:
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     is_first: bool = True
-    is_quick: bool = False
     more: dict[str, str] = field(default_factory=dict)
 
     def files(self) -> dict[str, str]:
@@ -73,7 +71,6 @@ BUGS: tuple[Seeded, ...] = (
         passed=2,
         has=("1.00  discount  branch/code.py:8  1 of 1 failing, 0 of 2 passing",),
         is_first=False,
-        is_quick=True,
     ),
     Seeded(
         "helper",

@@ -16,7 +16,6 @@ from mcp import StdioServerParameters
 
 from cideldill_mcp.tools import profile
 from tests.together.driver import Agent, connected, only_stop, server
-from tests.together.tiers import rest_in_soak
 from tests.together.transcript import blocks, replay
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -94,7 +93,8 @@ def test_a_configuration_starts_what_the_readme_starts(file: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("file", rest_in_soak(CLIENTS[:3], CLIENTS), ids=lambda file: file.name)
+@pytest.mark.sample("claude-code*", "codex*")
+@pytest.mark.parametrize("file", CLIENTS, ids=lambda file: file.name)
 def test_a_configured_server_runs_the_tests(file: Path, shop: Path, tmp_path: Path) -> None:
     """As the client would start it: with few variables, and in its own folder."""
     found = configured(file)

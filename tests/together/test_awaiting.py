@@ -8,7 +8,6 @@ import pytest
 
 from tests.together.driver import only_stop
 from tests.together.real_package import environment
-from tests.together.tiers import rest_in_soak
 from tests.together.workbench import Bench, workbench
 
 pytestmark = pytest.mark.full
@@ -170,9 +169,8 @@ ENDLESS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "runner", rest_in_soak(["pytest-asyncio", "unittest", "a loop of a fixture"], RUNNERS)
-)
+@pytest.mark.sample("pytest-asyncio", "unittest")
+@pytest.mark.parametrize("runner", RUNNERS)
 def test_await_goes_on_in_the_loop_of_the_runner(tmp_path: Path, runner: str) -> None:
     """What fixtures opened can be waited for, in the context of the test; all ends as before."""
     env = environment() | {"PYTEST_ADDOPTS": ""}

@@ -99,6 +99,7 @@ def expected(default: str, before: str, after: str) -> list[str]:
 
 
 @pytest.mark.full
+@pytest.mark.sample("stop", "stop_exception")
 @pytest.mark.parametrize("default", DEFAULTS)
 def test_every_combination_pauses_as_the_tables_say(bank: Bench, default: str) -> None:
     """The default, and what yields to it or not."""

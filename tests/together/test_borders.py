@@ -18,7 +18,6 @@ from tests.together.conftest import MakeProject
 from tests.together.driver import DEADLINE_S
 from tests.together.frontend import FEW_GUESTS
 from tests.together.records import Recorded, command, recorded
-from tests.together.tiers import rest_in_full
 from tests.together.workbench import workbench
 
 pytestmark = pytest.mark.long(40)
@@ -108,6 +107,7 @@ def test_every_hook_has_a_border(suite: Path, mode: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("workers")
 @pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["one process", "workers"])
 def test_every_hook_of_a_served_run_has_a_border(
     tmp_path: Path, arguments: tuple[str, ...]
@@ -122,6 +122,7 @@ def test_every_hook_of_a_served_run_has_a_border(
 
 
 @pytest.mark.full
+@pytest.mark.sample("workers", "a record with calls")
 @pytest.mark.parametrize("mode", MODES)
 def test_hooks_that_all_fail_change_nothing_but_warnings(suite: Path, mode: str) -> None:
     workers = [each for each in MODES[mode] if each == "-n2"]
@@ -153,13 +154,17 @@ def hooks_of(suite: Path) -> list[str]:
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_any_hook_may_fail_alone(suite: Path) -> None:
-    """One warning, and the failures of the run are counted whichever hook it is."""
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
+def test_any_hook_may_fail_alone(suite: Path, step: int) -> None:
+    """One warning, and the failures of the run are counted whichever hook it is.
+
+    The full tier tries every third one, the soak each.
+    """
     without = plain(suite)
     expected = outcomes(suite)
     names = hooks_of(suite)
     assert len(names) >= HOOKS
-    for name in names:
+    for name in names[::step]:
         done = recorded(suite, *PLUGINS, record=name, environment=environment(suite, name))
         assert (name, done.exit_code, outcomes(suite)) == (name, without.returncode, expected)
         assert (name, shown(done.out), done.err) == (name, shown(without.stdout), without.stderr)
@@ -187,6 +192,14 @@ ENDINGS = (
 
 
 @pytest.mark.full
+@pytest.mark.sample(
+    "_put_together of*",
+    "merge_kept of*",
+    "write_summaries of*",
+    "runs_in of*",
+    "write_report of*",
+    "write_manifest of*",
+)
 @pytest.mark.parametrize("what", ENDINGS)
 def test_what_fails_at_the_end_of_a_record_is_one_line(
     make_project: MakeProject, what: str
@@ -340,7 +353,9 @@ def test_what_a_signal_raises_while_a_hook_of_ours_runs_belongs_to_pytest(
     assert done.of("warning") == []
 
 
-@pytest.mark.parametrize("name", rest_in_full("_enter", ["Reporting", "_enter", "Lens", "engine"]))
+@pytest.mark.full
+@pytest.mark.quick("_enter")
+@pytest.mark.parametrize("name", ["Reporting", "_enter", "Lens", "engine"])
 def test_a_start_that_fails_leaves_the_tests_as_without_us(
     make_project: MakeProject, name: str
 ) -> None:

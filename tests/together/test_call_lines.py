@@ -140,6 +140,7 @@ def _replayed(recorded: Recorded) -> dict[str, str]:
     return names
 
 
+@pytest.mark.sample("loops", "awaits", "generates", "tries")
 @pytest.mark.parametrize(
     "function",
     [
@@ -198,6 +199,7 @@ OBJECTS = """
 """
 
 
+@pytest.mark.full
 @pytest.mark.quick
 def test_changes_of_attributes_and_items_that_a_line_names(make_project: MakeProject) -> None:
     recorded = record(

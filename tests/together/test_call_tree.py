@@ -82,6 +82,7 @@ THREADS = """
 """
 
 
+@pytest.mark.sample("0")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_rows_are_the_calls_that_the_program_makes(
     make_project: MakeProject, seed: int

@@ -91,6 +91,7 @@ def test_pages_join_without_gaps_and_maps_are_cut_in_step(bench: Bench) -> None:
     assert (refused["error"], refused["parameter"]) == ("invalid_parameter", "after")
 
 
+@pytest.mark.full
 def test_edits_between_two_calls_are_seen_and_broken_files_are_reported(shapes: Bench) -> None:
     """Always answered from the sources, whatever a run has loaded."""
     assert listed(shapes)["total_count"] == 11

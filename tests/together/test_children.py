@@ -19,7 +19,7 @@ from tests.together.workbench import OVER, Bench
 full = pytest.mark.full
 
 pytestmark = [
-    pytest.mark.long(60),
+    pytest.mark.long(32),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
 ]
 

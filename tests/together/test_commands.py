@@ -100,6 +100,8 @@ def test_options_may_stand_anywhere_and_arguments_of_pytest_behind_dashes(shell:
     assert "makes no call of a function 'shop.total'" in done.stderr
 
 
+@pytest.mark.full
+@pytest.mark.quick("arguments0-*", "arguments3-*", "arguments8-*")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -121,6 +123,8 @@ def test_wrong_usage_ends_with_2(shell: Shell, arguments: tuple[str, ...], words
     assert words in done.stderr
 
 
+@pytest.mark.full
+@pytest.mark.quick("missing-*")
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -138,6 +142,7 @@ def test_what_has_no_answer_ends_with_1(shell: Shell, name: str, words: str) -> 
     assert words in reply["message"]
 
 
+@pytest.mark.full
 def test_an_interpreter_that_is_not_there_is_named(shell: Shell) -> None:
     done = shell("trace", "x.py::t", "--python", "no-such-python")
     assert done.returncode == 1
@@ -153,6 +158,7 @@ def test_what_is_known_when_the_time_is_over_is_an_answer(shell: Shell) -> None:
     )
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_its_processes(shell: Shell) -> None:
     process = shell.start(
         "trace", "test_it.py::hangs", "--python", shell.python, stderr=subprocess.PIPE
@@ -251,6 +257,8 @@ def shop(shell: Shell) -> Shell:
     return shell
 
 
+@pytest.mark.full
+@pytest.mark.quick("shop.cart.total-*", "shop/cart.py:26-*", "Cart-*")
 @pytest.mark.parametrize(
     ("name", "first", "last"),
     [
@@ -297,6 +305,7 @@ def test_what_is_not_defined_is_refused(shop: Shell, name: str, words: str) -> N
     assert words in done.stderr
 
 
+@pytest.mark.full
 def test_a_long_function_is_cut(shop: Shell) -> None:
     lines = "".join(f"    value = {number}\n" for number in range(400))
     (shop.project / "long.py").write_text(f"def long():\n{lines}")
@@ -306,6 +315,7 @@ def test_a_long_function_is_cut(shop: Shell) -> None:
     assert (reply["first"], reply["last"]) == (1, 401)
 
 
+@pytest.mark.full
 def test_the_lines_that_a_test_ran_are_marked(shop: Shell) -> None:
     """By the name of the one function that is meant; those of a class are all counted."""
     options = ("--test", "test_it.py::counts", "--python", shop.python, "--json")

@@ -215,6 +215,7 @@ def story(
 # --- user story 1: the session ------------------------------------------------------------------
 
 
+@pytest.mark.sample("auto")
 def test_the_session_shows_process_state_and_place(story: Story) -> None:
     """US1, scenario 1."""
     body = story.bodies["paused"][SESSION]

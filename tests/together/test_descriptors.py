@@ -333,6 +333,7 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedPro
 
 
 @pytest.mark.full
+@pytest.mark.sample("1024", "64 at most")
 @pytest.mark.parametrize(
     ("arguments", "limit"),
     [(HITS, None), (HITS, soft(1024)), (HITS, hard(64)), ((), hard(64))],
@@ -404,6 +405,7 @@ def test_nothing_of_ours_arrives_at_a_socket_at_3(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("hits", "record")
 @pytest.mark.parametrize("mode", ["idle", "hits", "record"])
 def test_a_served_run_is_whole_whatever_a_program_does_to_descriptors(
     tmp_path: Path, mode: str
@@ -428,6 +430,7 @@ def test_a_served_run_is_whole_whatever_a_program_does_to_descriptors(
 
 
 @pytest.mark.full
+@pytest.mark.sample("all", "replaced")
 @pytest.mark.parametrize("way", ["all", "range", "listed", "replaced"])
 def test_a_stop_arrives_after_all_descriptors_were_closed(tmp_path: Path, way: str) -> None:
     """And an expression is answered, objects are found, the rest of the run is told."""
@@ -505,6 +508,7 @@ def test_a_program_has_as_many_descriptors_as_without_us(tmp_path: Path) -> None
 
 
 @pytest.mark.full
+@pytest.mark.sample("40")
 @pytest.mark.parametrize("most", [64, 40])
 def test_a_run_within_few_descriptors_is_served(
     tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch

@@ -72,7 +72,7 @@ def known(text: str) -> str:
     return _TAG.sub("#", text)
 
 
-OFTEN = frozenset({"deep", "exception", "noise", "secrets", "passes"})
+OFTEN = frozenset({"noise", "secrets", "passes"})
 """Programs of the full tier, beside the quick ones; all others are in the soak tier."""
 
 
@@ -114,7 +114,7 @@ def test_the_answer_names_where_they_part(asking: Bench, case: DiffCase) -> None
         pytest.param(
             case,
             id=case.name,
-            marks=pytest.mark.full if case.name in ("deep", "passes") else pytest.mark.soak,
+            marks=pytest.mark.full if case.name in ("exception", "passes") else pytest.mark.soak,
         )
         for case in CASES
         if case.name not in UNSTABLE and not case.is_long

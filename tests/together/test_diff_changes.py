@@ -28,12 +28,9 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield Bench(agent, root)
 
 
-def _marks(case: ChangedCase) -> list[pytest.MarkDecorator]:
-    return [] if case.tier == "quick" else [getattr(pytest.mark, case.tier)]
-
-
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name, marks=_marks(case)) for case in CHANGED]
+    "case",
+    [pytest.param(case, id=case.name, marks=getattr(pytest.mark, case.tier)) for case in CHANGED],
 )
 def test_the_answer_names_where_before_and_after_part(asking: Bench, case: ChangedCase) -> None:
     asked = {"nodeid": case.nodeid, "against": case.experiment}

@@ -100,7 +100,7 @@ class RecordCase:
         lacks: What does not stand there.
         asked: Further arguments.
         record: Which one: `calls` has calls and hits, `plain` has none.
-        tier: `quick`, `full` or `soak`.
+        tier: `full` or `soak`.
     """
 
     name: str
@@ -131,7 +131,7 @@ CASES: tuple[RecordCase, ...] = (
             "compared: outcome, 1 recorded call of shop.fee, 1 hit of shop.py:18",
         ),
         {"function": "shop.py:18", "line": 18, "path": "message", "left": "total 9"},
-        tier="quick",
+        tier="full",
     ),
     RecordCase(
         "fee",
@@ -246,14 +246,10 @@ def _write(root: Path, edits: tuple[tuple[str, str], ...] = ()) -> None:
         (root / name).write_text(text, encoding="utf-8")
 
 
+@pytest.mark.sample("fee-calls-RATE = 3", "fee-plain-*", "luck-*")
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(
-            case, id=case.id, marks=[] if case.tier == "quick" else getattr(pytest.mark, case.tier)
-        )
-        for case in CASES
-    ],
+    [pytest.param(case, id=case.id, marks=getattr(pytest.mark, case.tier)) for case in CASES],
 )
 def test_the_answer_names_what_differs_from_the_record(asking: Bench, case: RecordCase) -> None:
     _write(asking.root, case.edits)

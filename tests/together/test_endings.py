@@ -77,6 +77,7 @@ def test_a_run_without_tests_says_what_was_looked_for(bench: Bench) -> None:
     assert bench.agent.call("breakpoint_wait", timeout_ms=1)["end"] == reply["end"]
 
 
+@pytest.mark.full
 def test_files_with_tests_whose_names_do_not_match_are_named(bench: Bench) -> None:
     """When nothing was found; by a quick look at the text, so nothing is imported."""
     bench.write(

@@ -25,7 +25,7 @@ from tests.together.frontend import clean_environment
 from tests.together.real_package import INSIDE, Record, differences
 from tests.together.workbench import OVER
 
-pytestmark = pytest.mark.long(72)
+pytestmark = pytest.mark.long(25)
 
 SHOP = r'''
     """What is watched."""
@@ -214,12 +214,6 @@ SETTINGS = {
     ),
 }
 
-SECOND = (
-    *("PYTHONWARNINGS", "tracemalloc, ASCII", "safe path, importlib"),
-    *("-W error", "-X dev -b -b"),
-)
-"""Settings of a kind of which another one is in the full tier."""
-
 CALLS = 12
 """Of the watched function by the tests themselves: their subprocesses are not debugged."""
 
@@ -335,13 +329,10 @@ def test_a_recorded_run_is_as_a_plain_one_with_every_warning_an_error(tmp_path: 
 
 
 @pytest.mark.full
+@pytest.mark.sample("-OO", "no plugins")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
-    "setting",
-    [
-        pytest.param(each, id=name, marks=pytest.mark.soak if name in SECOND else ())
-        for name, each in SETTINGS.items()
-    ],
+    "setting", [pytest.param(each, id=name) for name, each in SETTINGS.items()]
 )
 def test_a_setting_changes_nothing_between_us_and_a_plain_run(
     setting: Setting, tmp_path: Path

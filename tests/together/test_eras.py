@@ -58,6 +58,7 @@ def until_changed(end: FrontEnd, *wanted: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("2024-11-05", "2025-11-25")
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 def test_each_version_with_a_handshake(version: str, make_project: MakeProject) -> None:
     """2024-11-05 to 2025-11-25: initialize, subscribe, a tool call, and who is told once."""

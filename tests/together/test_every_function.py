@@ -34,7 +34,7 @@ from tests.together.real_package import (
     unpacked,
 )
 
-pytestmark = [pytest.mark.full, pytest.mark.long(60), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.long(35), pytest.mark.timeout(600)]
 
 BEFORE_3_12 = sys.version_info < (3, 12)
 

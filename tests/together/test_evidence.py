@@ -14,9 +14,6 @@ from tests.together.real_package import Record, plain_run
 
 pytestmark = pytest.mark.long(20)
 
-QUICK = ("depot-deep-loop",)
-"""The fast tier tries these projects and cases."""
-
 BESIDE = 3
 """Tests that pass beside the failing one, at least."""
 
@@ -25,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def _param(case: Case, name: str) -> object:
     slow = pytest.mark.soak if case.is_real else pytest.mark.full
-    return pytest.param(case, id=name, marks=[] if name in QUICK else slow)
+    return pytest.param(case, id=name, marks=slow)
 
 
 def _name(case: Case) -> str:
@@ -52,6 +49,15 @@ def test_the_intact_project_passes(case: Case, tmp_path: Path) -> None:
     assert found.failed() == []
 
 
+@pytest.mark.sample(
+    "ledger-alias",
+    "ledger-swallowed",
+    "depot-deep-loop",
+    "depot-lost-update",
+    "feeds-generator",
+    "flows-leak-global",
+    "sheets-stale",
+)
 @EACH
 def test_the_edit_makes_the_test_fail(case: Case, tmp_path: Path) -> None:
     root = case.written(tmp_path)

@@ -16,6 +16,7 @@ SESSIONS = sorted(EXAMPLES.glob("*/session.md"))
 
 
 @pytest.mark.full
+@pytest.mark.sample("bank", "receipts", "shipping", "parcels")
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda path: path.parent.name)
 def test_a_session_on_a_copy_of_its_project_goes_as_shown(session: Path, tmp_path: Path) -> None:
     """Each ends with the cause proven: a verdict that flips, or what a pause shows."""

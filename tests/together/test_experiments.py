@@ -21,11 +21,13 @@ from tests.together.experiment_cases import CASES, Case
 from tests.together.frontend import clean_environment
 from tests.together.workbench import Bench, workbench
 
+pytestmark = pytest.mark.long(80)
+
 COMMAND = "import sys; from cideldill_mcp.commands.main import main; sys.exit(main())"
 
 full, soak = pytest.mark.full, pytest.mark.soak
 
-OFTEN = ("default", "generated", "waiting", "wrapped", "properties")
+OFTEN = ("waiting", "wrapped")
 """Programs that are tried in the full tier; all others are in the soak tier."""
 
 SHOP = """
@@ -384,6 +386,7 @@ def test_what_can_not_be_tried_is_refused_before_a_test_runs(asking: Bench, name
     )
 
 
+@pytest.mark.full
 def test_expressions_are_evaluated_at_the_failure_or_at_the_end(asking: Bench) -> None:
     reply = ask(
         asking,

@@ -84,6 +84,7 @@ WARNED = "tests ran in forked children, which are not debugged"
 
 
 @pytest.mark.full
+@pytest.mark.sample("with workers")
 @pytest.mark.parametrize("way", ["alone", "with workers"])
 def test_tests_in_forked_children_are_shown_as_not_debugged(bench: Bench, way: str) -> None:
     """One warning; nothing claims that what every test called was never called."""
@@ -116,6 +117,7 @@ def test_tests_in_forked_children_are_shown_as_not_debugged(bench: Bench, way: s
 
 
 @pytest.mark.full
+@pytest.mark.sample("alone")
 @pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "with workers"])
 def test_a_record_of_forked_tests_says_why_nothing_was_hit(
     make_project: MakeProject, workers: list[str]

@@ -102,6 +102,7 @@ def outcomes(server: FrontEnd) -> dict[str, str]:
 
 
 @pytest.mark.full
+@pytest.mark.sample("python -X -O -W -m pytest", "coverage run -m pytest", "python -I -m pytest")
 @pytest.mark.parametrize(
     ("command", "environment"),
     [
@@ -300,6 +301,7 @@ def test_pytest_inside_a_test_knows_nothing_of_the_front_end(make_project: MakeP
 
 
 @pytest.mark.full
+@pytest.mark.sample("arguments0-*", "arguments3-*", "arguments4-*")
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [

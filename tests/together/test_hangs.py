@@ -10,7 +10,6 @@ import select
 import signal
 import textwrap
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,7 @@ ANSWER_S = 2.0
 
 full = pytest.mark.full
 pytestmark = [
-    pytest.mark.long(105),
+    pytest.mark.long(95),
     pytest.mark.skipif(
         not hasattr(os, "pidfd_open"), reason="needs /proc, and a way to wait for any process"
     ),
@@ -232,15 +231,12 @@ def is_gone(pid: int) -> bool:
         os.close(process)
 
 
-def matrix(cases: dict[str, Any], fast: tuple[str, ...]) -> Callable[[Any], Any]:
-    """Names of cases; all but the fast ones in the full tier."""
-    return pytest.mark.parametrize(
-        "how", [how if how in fast else pytest.param(how, marks=full) for how in cases]
-    )
-
-
+@pytest.mark.sample(
+    *("busy loop", "sleep", "loop in C", "join of deadlocked threads", "asyncio", "setup"),
+    *("import", "start", "finish", "SIGINT swallowed", "SIGTERM ignored"),
+)
 @pytest.mark.full
-@matrix(HANGS, fast=("busy loop",))
+@pytest.mark.parametrize("how", HANGS)
 def test_a_hang_is_reported_and_ended(bench: Bench, how: str) -> None:
     """Test, phase, time, stacks, tasks, CPU; then a pause, the end, the next."""
     hang = HANGS[how]
@@ -306,7 +302,8 @@ CRASHES = {
 
 
 @pytest.mark.full
-@matrix(CRASHES, fast=("segfault",))
+@pytest.mark.sample("exited*", "killed", "segfault")
+@pytest.mark.parametrize("how", CRASHES)
 def test_a_crash_reports_the_signal_the_last_test_and_the_stacks(bench: Bench, how: str) -> None:
     """Exit codes lie (`os._exit(3)` is no internal error): what counts is what was not said."""
     statement, code = CRASHES[how]
@@ -387,7 +384,7 @@ OTHER_ENDS = {
 
 
 @full
-@matrix(OTHER_ENDS, fast=())
+@pytest.mark.parametrize("how", OTHER_ENDS)
 def test_an_end_that_is_no_crash(bench: Bench, how: str) -> None:
     """What looks like a crash, or hangs only when all has been told."""
     text, kind, code = OTHER_ENDS[how]

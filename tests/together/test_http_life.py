@@ -30,7 +30,6 @@ from tests.together.frontend import (
     module_command,
     wait_until,
 )
-from tests.together.tiers import rest_in_soak
 from tests.together.transcript import blocks
 from tests.together.web import (
     ACCEPT,
@@ -113,6 +112,7 @@ def started(project: Path, command: list[str]) -> Iterator[subprocess.Popen[byte
             stream.close()
 
 
+@pytest.mark.sample("console script")
 @pytest.mark.parametrize(
     "command",
     [
@@ -280,9 +280,10 @@ def deaf(place: Place, path: str, headers: dict[str, str]) -> Iterator[None]:
 
 
 @pytest.mark.full
+@pytest.mark.sample("15")
 @pytest.mark.parametrize(
     "number",
-    rest_in_soak([signal.SIGTERM], [signal.SIGTERM, signal.SIGINT, signal.SIGKILL]),
+    [signal.SIGTERM, signal.SIGINT, signal.SIGKILL],
 )
 def test_the_end_waits_for_nobody(make_project: MakeProject, number: signal.Signals) -> None:
     """Streams of every kind are open, calls are under way, and some clients do not read."""

@@ -12,7 +12,6 @@ import pytest
 from tests.together.conftest import MakeProject
 from tests.together.inside.injector import COMBINATIONS, VALUES
 from tests.together.records import recorded
-from tests.together.tiers import rest_in_full
 from tests.together.workbench import Bench, workbench
 
 INSIDE = Path(__file__).parent / "inside"
@@ -122,7 +121,11 @@ def test_a_reply_that_can_t_be_encoded_is_an_error_at_once(tmp_path: Path) -> No
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", rest_in_full("event_of_phase", [*MAKERS, "NodeFinished"]))
+@pytest.mark.sample(
+    *("event_of_phase", "NodeFinished", "_text_of", "add_to", "category_of", "place_in_code"),
+    *("place_in_report", "place_of_test", "subtest_of", "visible_places"),
+)
+@pytest.mark.parametrize("name", [*MAKERS, "NodeFinished"])
 def test_a_failure_whose_report_can_t_be_made_has_failed(
     make_project: MakeProject, name: str
 ) -> None:
@@ -139,6 +142,7 @@ def test_a_failure_whose_report_can_t_be_made_has_failed(
 
 
 @pytest.mark.full
+@pytest.mark.sample("PhaseReported", "_attempt_of", "partial", "phase_reported")
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_failure_whose_report_can_t_be_made_is_reported_to_clients(
     tmp_path: Path, name: str
@@ -214,6 +218,12 @@ def test_a_stop_while_a_test_patches_what_shows_values_goes_on(bench: Bench, wha
 
 
 @pytest.mark.full
+@pytest.mark.sample(
+    "recorded-builtins.repr",
+    "served-linecache.getline",
+    "recorded-os.lstat",
+    "served-os.path.abspath",
+)
 @pytest.mark.parametrize("what", [each for each in PATCHED if each not in FATAL])
 @pytest.mark.parametrize("is_recorded", [False, True], ids=["served", "recorded"])
 def test_a_test_that_fails_while_it_patches_has_failed(

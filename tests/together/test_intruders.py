@@ -96,6 +96,7 @@ def assert_undisturbed(server: FrontEnd) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("address-GET*", "door-x*")
 @pytest.mark.parametrize(
     "token", [b"x" * 32, b"\0" * 32, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"]
 )
@@ -108,6 +109,8 @@ def test_without_the_token_a_connection_is_closed_before_anything_is_parsed(
         assert_undisturbed(paused)
 
 
+@pytest.mark.full
+@pytest.mark.quick("*-no JSON")
 @pytest.mark.parametrize(
     "sent",
     [

@@ -61,6 +61,7 @@ def cideldill(*arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.sample("failure", "note", "tracepoint")
 @pytest.mark.parametrize("kind", ["passed test", "other test", "failure", "note", "tracepoint"])
 def test_what_is_beyond_a_bound_is_counted_and_said_to_people(tmp_path: Path, kind: str) -> None:
     """In the terminal and on the page; the counts of outcomes are those of all tests."""
@@ -74,6 +75,7 @@ def test_what_is_beyond_a_bound_is_counted_and_said_to_people(tmp_path: Path, ki
     assert said in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.sample("other test", "passed test")
 @pytest.mark.parametrize("kind", ["passed test", "other test", "failure"])
 def test_what_is_beyond_a_bound_is_counted_and_said_to_clients(tmp_path: Path, kind: str) -> None:
     """In `warnings`; the counts are those of all tests, and those that are held are told."""

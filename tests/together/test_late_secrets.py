@@ -94,6 +94,7 @@ def test_variables_that_come_late_are_hidden_in_a_record(
         assert f"<redacted:env:{name}#" in events
 
 
+@pytest.mark.full
 def test_and_live(bench: Bench) -> None:
     """In stops, evaluations and the console."""
     bench.write(conftest=CONFTEST)

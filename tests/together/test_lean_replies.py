@@ -312,6 +312,7 @@ def has_all_facts(store: Bench, nodeid: str) -> None:
     assert paused.keys() >= ONLY_LISTED
 
 
+@pytest.mark.full
 def test_fixtures_of_plugins_are_shown_if_somebody_named_them(bench: Bench) -> None:
     """The test, a fixture or mark of the user's, or code that asked for it as it ran."""
     bench.write(

@@ -19,7 +19,7 @@ from tests.together.driver import DEADLINE_S, only_stop
 from tests.together.records import command, recorded
 from tests.together.workbench import Bench, workbench
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.long(20)
 
 COUNTED = Path(counted.__file__).read_text(encoding="utf-8")
 

@@ -66,6 +66,7 @@ def messages(bench: Bench) -> list[str]:
 CORES = [("ctrace", False), ("ctrace", True), *([("sysmon", False)] if MONITORING else [])]
 
 
+@pytest.mark.sample("ctrace-True", "sysmon-*", "pytrace-*")
 @pytest.mark.parametrize(("core", "branches"), CORES)
 def test_coverage_is_the_same_with_and_without_us(bench: Bench, core: str, branches: bool) -> None:
     """pytest-cov; a tracepoint in a loop, a stop on another thread, a step and a raise."""

@@ -43,6 +43,7 @@ WAYS = ("recorded", "recorded by workers", "served", "served by workers")
 
 
 @pytest.mark.full
+@pytest.mark.sample("recorded", "served by workers")
 @pytest.mark.parametrize("way", WAYS)
 def test_runs_that_tests_start_leave_the_record_alone(make_project: MakeProject, way: str) -> None:
     """Whatever environment they get."""

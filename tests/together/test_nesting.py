@@ -207,6 +207,11 @@ SYSMON = ("sysmon", False) if sys.version_info >= (3, 12) else ("pytrace", True)
 
 
 @full
+@pytest.mark.sample(
+    "ctrace-True-{'condition': 'False'}",
+    "sysmon-*-{'behavior': 'go'}",
+    "pytrace-*-{'behavior': 'go'}",
+)
 @pytest.mark.parametrize("options", [{"behavior": "go"}, {"condition": "False"}], ids=str)
 @pytest.mark.parametrize(
     ("core", "branch"),

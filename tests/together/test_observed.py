@@ -14,7 +14,6 @@ from tests.together.conftest import MakeProject
 from tests.together.driver import DEADLINE_S
 from tests.together.frontend import clean_environment
 from tests.together.records import command, recorded
-from tests.together.tiers import rest_in_full
 from tests.together.workbench import workbench
 
 OBSERVER = """
@@ -260,7 +259,8 @@ def changed(root: Path) -> dict[str, Any]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("watched", rest_in_full("both", ["nothing", "hits", "calls", "both"]))
+@pytest.mark.sample("nothing", "both")
+@pytest.mark.parametrize("watched", ["nothing", "hits", "calls", "both"])
 def test_a_recorded_run_looks_as_one_without_us(make_project: MakeProject, watched: str) -> None:
     root = make_project(**FILES)
     arguments = []
@@ -305,6 +305,7 @@ WAYS: dict[str, Any] = {
 
 
 @pytest.mark.full
+@pytest.mark.sample("stops", "raises", "recorded calls")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_served_run_looks_as_one_without_us(tmp_path: Path, way: str) -> None:
     """Also where clients look: at variables, the stack, results of expressions, an object."""

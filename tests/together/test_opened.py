@@ -71,6 +71,7 @@ TRACE = {"file": "till.py", "line": 9, "log_message": "price={price} amount={amo
 
 
 @pytest.mark.full
+@pytest.mark.sample("2")
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.full)])
 def test_a_record_answers_what_the_run_answered(tmp_path: Path, workers: int) -> None:
     """Results, autopsies, calls, objects, hits and the timeline of each process."""

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from tests.together.driver import only_stop
-from tests.together.tiers import rest_in_full
 from tests.together.workbench import Bench, workbench
 
-pytestmark = pytest.mark.long(72)
+pytestmark = pytest.mark.long(45)
 
 LETTERS = """
     import pytest
@@ -74,7 +73,10 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield bench
 
 
-@pytest.mark.parametrize("sorter", rest_in_full("a wrapper around all", SORTERS))
+@pytest.mark.sample("a wrapper around all", "an old wrapper", "a hook that adds")
+@pytest.mark.full
+@pytest.mark.quick("a wrapper around all")
+@pytest.mark.parametrize("sorter", SORTERS)
 def test_the_order_that_was_asked_for_is_kept_behind_all_hooks_that_sort(
     bench: Bench, sorter: str
 ) -> None:

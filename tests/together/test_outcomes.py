@@ -87,6 +87,7 @@ def test_a_record_has_the_same_categories(bench: Bench, tmp_path: Path) -> None:
     assert "1 failed, 1 error, 2 passed, 1 skipped, 1 xfailed, 1 xpassed in" in shown
 
 
+@pytest.mark.sample("17", "1")
 @pytest.mark.parametrize("status", [1, 3, 4, 5, 17])
 def test_a_status_that_something_else_set_is_reported(bench: Bench, status: int) -> None:
     """Also one that pytest has for something else; with the last lines, which say why."""

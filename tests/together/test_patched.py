@@ -22,7 +22,7 @@ from tests.together.frontend import clean_environment
 from tests.together.records import recorded
 from tests.together.workbench import workbench
 
-pytestmark = [pytest.mark.full, pytest.mark.long(200), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.long(50), pytest.mark.timeout(300)]
 
 MODES = {
     "counts": "mock.Mock(side_effect=original)",
@@ -231,6 +231,7 @@ def test_calls_lines_raises_and_evaluations_make_no_call_of_what_is_patched(
         assert differences(root, expected) == {}
 
 
+@pytest.mark.sample("counts", "raises")
 @pytest.mark.parametrize("mode", MODES)
 def test_hits_and_recorded_calls_make_no_call_of_what_is_patched(tmp_path: Path, mode: str) -> None:
     expected = passing(tmp_path / "plain", mode)

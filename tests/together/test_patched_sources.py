@@ -77,6 +77,7 @@ def test_each_kind_of_file_is_compiled_from_its_patched_text(runs: Runs, kind: s
     assert (outcome(on_disk, kind), outcome(with_patches, kind)) == ("failed", "passed")
 
 
+@pytest.mark.sample("importlib-rewritten", "append-plain", "prepend-no plugin")
 @pytest.mark.parametrize(("mode", "asserts"), WAYS)
 def test_each_kind_is_patched_however_pytest_imports_it(
     runs: Runs, mode: str, asserts: str
@@ -86,6 +87,7 @@ def test_each_kind_is_patched_however_pytest_imports_it(
     assert set(outcomes.values()) == {("failed", "passed")}, outcomes
 
 
+@pytest.mark.sample("prepend-rewritten", "append-plain", "importlib-no plugin")
 @pytest.mark.parametrize(("mode", "asserts"), WAYS)
 def test_pytest_shows_the_patched_text_and_values(runs: Runs, mode: str, asserts: str) -> None:
     out = runs(mode, asserts)[1].out
@@ -302,6 +304,7 @@ def test_a_test_sees_what_it_sees_with_pytest_itself(
         assert seen[1][key] == value, key
 
 
+@pytest.mark.sample("", "--version", "-k nothing")
 @pytest.mark.parametrize(
     "arguments",
     [("--no-such-option",), ("no_such_file.py",), ("-k", "nothing"), ("--version",), ()],
@@ -338,6 +341,7 @@ def test_pytest_does_not_warn_that_the_installed_package_was_imported_early(tmp_
     assert ran.outcomes == {"test_it.py::test_it": "passed"}, ran
 
 
+@pytest.mark.sample("", "{*")
 @pytest.mark.parametrize(
     "text", ["", "[", '{"file": 1}', '[{"file": "plain.py"}]', '[{"file": "p.py", "text": 1}]']
 )

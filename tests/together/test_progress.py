@@ -17,6 +17,7 @@ QUICK = """
 
 
 @pytest.mark.full
+@pytest.mark.sample("auto")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_long_run_reports_how_many_tests_are_done_of_how_many(tmp_path: Path, mode: str) -> None:
     """The spine, part 5: progress notifications (tests done of total)."""

@@ -80,11 +80,14 @@ def plain(text: str) -> str:
     return _SECONDS.sub("…", _TAG.sub("#…>", text))
 
 
+OFTEN = frozenset({"exceptions", "secret_lines", "uncollected"})
+
+
 def tier(case: Case, number: int) -> pytest.MarkDecorator:
-    """Every second case is tried in the full tier, the others in the soak tier."""
+    """Every fourth case is tried in the full tier, as are some, the others in the soak tier."""
     if case.is_quick:
         return pytest.mark.quick
-    return pytest.mark.soak if number % 2 else pytest.mark.full
+    return pytest.mark.full if number % 4 == 0 or case.name in OFTEN else pytest.mark.soak
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def flowed(found: list[Line]) -> list[str]:
     ]
 
 
+@pytest.mark.sample("*SIGKILL*")
 @POSIX
 @pytest.mark.parametrize(
     ("ending", "exit_code"),
@@ -254,6 +255,7 @@ def check_full(done: subprocess.CompletedProcess[str], record: Path, why: str) -
     assert not [path for path in run.iterdir() if path.name.endswith(".tmp")]
 
 
+@pytest.mark.sample("alone")
 @POSIX
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "n2"])
 def test_a_file_that_may_not_grow_changes_no_outcome(
@@ -272,6 +274,7 @@ def test_a_file_that_may_not_grow_changes_no_outcome(
     check_full(done, tmp_path / "rec", "File too large")
 
 
+@pytest.mark.sample("n2")
 @POSIX
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "n2"])
 def test_a_full_disk_changes_no_outcome(
@@ -290,6 +293,7 @@ def test_a_full_disk_changes_no_outcome(
     check_full(done, record, "No space left on device")
 
 
+@pytest.mark.sample("conftest.py/rec", "locked/rec")
 @pytest.mark.parametrize("folder", ["conftest.py", "conftest.py/rec", "/proc/rec", "locked/rec"])
 def test_a_folder_that_can_not_be_made_is_refused_at_the_start(tmp_path: Path, folder: str) -> None:
     """With a sentence that names it; no test runs."""

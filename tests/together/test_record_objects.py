@@ -135,6 +135,7 @@ def kept(found: Recorded, *, one_file: bool = True) -> set[str]:
     return cids
 
 
+@pytest.mark.sample("EIO", "ENOLCK")
 @pytest.mark.skipif(
     platform.machine() != "x86_64" or not hasattr(ctypes.CDLL(None), "prctl"),
     reason="a filter of system calls of Linux, by the numbers of x86_64",
@@ -164,6 +165,7 @@ def test_what_a_disk_does_not_take_for_a_while_is_kept_later(tmp_path: Path, mos
     store.close()
 
 
+@pytest.mark.sample("worker")
 @pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "worker"])
 def test_what_a_disk_never_takes_is_counted_and_reported(
     tmp_path: Path, workers: tuple[str, ...]

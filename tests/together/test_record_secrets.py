@@ -109,6 +109,7 @@ def leaks(record: Path, planted: dict[str, str] = PLANTED) -> list[tuple[str, st
 
 
 @pytest.mark.full
+@pytest.mark.sample("alone")
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "n2"])
 def test_no_byte_of_a_secret_is_in_a_record(tmp_path: Path, workers: tuple[str, ...]) -> None:
     """Environment, arguments, locals, messages, exceptions, output, reports, objects, names."""
@@ -178,6 +179,7 @@ DECLARED_SECRETS = ["12x456", "Swordfish", "01x-tax", "02x-badge"]
 
 
 @pytest.mark.full
+@pytest.mark.sample("n2")
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "n2"])
 def test_what_users_declare_a_secret_is_none_of_a_record(
     tmp_path: Path, workers: tuple[str, ...]

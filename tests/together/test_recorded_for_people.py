@@ -58,7 +58,7 @@ def page_data(page: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "workers",
-    [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2", marks=pytest.mark.full)],
+    [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2", marks=pytest.mark.soak)],
 )
 def test_page_summary_and_show_report_the_same_run(shop: Path, workers: tuple[str, ...]) -> None:
     """Made by the run itself, which ends as without them; again by the console script."""
@@ -100,6 +100,7 @@ def test_page_summary_and_show_report_the_same_run(shop: Path, workers: tuple[st
     assert (shop / "again.md").read_text(encoding="utf-8") == summary
 
 
+@pytest.mark.full
 def test_a_summary_needs_a_record(shop: Path) -> None:
     """As `--cideldill-trace` does."""
     done = subprocess.run(
@@ -205,6 +206,7 @@ GLOBS = {
 
 
 @pytest.mark.full
+@pytest.mark.sample("alone")
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "n2"])
 def test_globs_that_recorded_no_call_say_why(tmp_path: Path, workers: tuple[str, ...]) -> None:
     """Of several workers some never load what others do; a function may just not be called."""

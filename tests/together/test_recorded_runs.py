@@ -173,6 +173,7 @@ def test_a_recorded_run_prints_one_line_more_and_no_other(shop: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("till.py:99*", "till.py:5 if*", "till:sum*")
 @pytest.mark.parametrize(
     ("spec", "said"),
     [

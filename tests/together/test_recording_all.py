@@ -34,6 +34,7 @@ def plain(project: Path) -> dict[str, str]:
 
 
 @pytest.mark.full
+@pytest.mark.sample("ctrace-True-conftest", "sysmon-*", "pytrace-*")
 @pytest.mark.parametrize(
     ("core", "branch", "where"),
     [

@@ -74,6 +74,7 @@ def test_one_of_the_sources_is_called_once_it_is_loaded(bank: Bench) -> None:
 
 
 @full
+@pytest.mark.sample("fixes.free", "free")
 @pytest.mark.parametrize("name", ["fixes.free", "free", "fixes:free", "fixes.py::free"])
 def test_each_spelling_means_it_in_the_sources_and_in_a_pause(bank: Bench, name: str) -> None:
     """While a process is alive that has not loaded it, too."""

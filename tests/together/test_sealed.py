@@ -255,6 +255,7 @@ FROZEN = """
 
 
 @pytest.mark.full
+@pytest.mark.sample("freezegun*", "time-machine 2*")
 @pytest.mark.parametrize(
     ("package", "library", "travel"),
     [
@@ -283,6 +284,7 @@ EARLY = {
 
 
 @pytest.mark.full
+@pytest.mark.sample("gevent")
 @pytest.mark.parametrize("library", EARLY)
 def test_tests_pause_in_a_program_that_was_patched_before_us(tmp_path: Path, library: str) -> None:
     """The I/O thread is a thread of the system, so that commands reach a parked test."""

@@ -13,7 +13,7 @@ from tests.corpus.cases import BEYOND
 from tests.corpus.measured import measure
 from tests.corpus.project import PLAIN, SECRETS
 
-pytestmark = pytest.mark.long(160)
+pytestmark = pytest.mark.long(65)
 
 RECALL = 0.98
 FALSE_ALARMS = 0.02

@@ -20,7 +20,7 @@ from tests.together.conftest import MakeProject
 from tests.together.frontend import FrontEnd, front_end, wait_until
 
 pytestmark = [
-    pytest.mark.long(160),
+    pytest.mark.long(75),
     pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc"),
 ]
 
@@ -151,9 +151,6 @@ def end(server: FrontEnd, way: str) -> str:
     return f"front end {front_end_s:.2f} s, everything {everything_s:.2f} s"
 
 
-FAST = {("end of file", "paused")}
-"""The full tier has every pair but those that another one implies."""
-
 IMPLIED = {
     ("SIGINT", "busy"),
     ("SIGINT", "collecting"),
@@ -167,31 +164,27 @@ IMPLIED = {
     ("SIGTERM", "left with a thread that never ends"),
     ("SIGKILL", "left with a thread that never ends"),
 }
-"""SIGINT and SIGTERM take the same way in the front end."""
+"""Pairs that are not tried, as SIGINT and SIGTERM take the same way in the front end."""
 
-SECOND = {
-    (way, scene)
-    for way in ("SIGINT", "SIGKILL", "end of file")
-    for scene in ("in two workers, one paused", "in two workers that send without end")
-} - {("SIGKILL", "in two workers that send without end")}
-"""Further members of a kind, which are in the soak tier."""
-
-PAIRS = [
-    pytest.param(
-        way,
-        scene,
-        marks=()
-        if (way, scene) in FAST
-        else pytest.mark.soak
-        if (way, scene) in SECOND
-        else pytest.mark.full,
-    )
-    for scene in SCENES
-    for way in WAYS
-    if (way, scene) not in IMPLIED
-]
+PAIRS = [(way, scene) for scene in SCENES for way in WAYS if (way, scene) not in IMPLIED]
 
 
+@pytest.mark.full
+@pytest.mark.quick("end of file-paused")
+@pytest.mark.sample(
+    "SIGINT-idle",
+    "end of file-paused",
+    "SIGKILL-paused",
+    "SIGTERM-busy",
+    "SIGKILL-collecting",
+    "end of file-evaluating",
+    "SIGINT-swallowing every exception",
+    "SIGKILL-in a C loop that holds the GIL",
+    "end of file-left with a thread that never ends",
+    "SIGTERM-waiting for a deaf grandchild",
+    "SIGTERM-in two workers, one paused",
+    "SIGKILL-in two workers that send without end",
+)
 @pytest.mark.parametrize(("way", "scene"), PAIRS)
 def test_nothing_is_left_behind(make_project: MakeProject, way: str, scene: str) -> None:
     """After `kill -9` of the front end nothing is left either."""

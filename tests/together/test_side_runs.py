@@ -218,6 +218,7 @@ def test_a_stopped_question_replies_what_it_has(bench: Bench) -> None:
     assert bench.agent.refused("test_stop", run_id="q999")["error"] == "run_not_found"
 
 
+@pytest.mark.full
 def test_a_stopped_question_can_be_killed(bench: Bench) -> None:
     asked = bench.start("stubborn")
     (working,) = bench.until_doing("tests run")
@@ -291,6 +292,7 @@ def test_progress_names_the_test_and_the_seconds(bench: Bench) -> None:
     assert any(text == "tests run 1 s: test_it.py::hangs" for _, _, text in told)
 
 
+@pytest.mark.full
 def test_a_paused_run_is_left_alone(bench: Bench) -> None:
     """Its pause stays, it stays the newest run, and the same test runs beside it."""
     test = bench.folder / "project" / "test_it.py"
@@ -309,6 +311,7 @@ def test_a_paused_run_is_left_alone(bench: Bench) -> None:
         test.unlink()
 
 
+@pytest.mark.full
 def test_an_outcome_that_differs_from_the_newest_run_is_said(bench: Bench) -> None:
     test = bench.folder / "project" / "test_it.py"
     test.write_text("def test_flaky():\n    assert False\n")
@@ -335,6 +338,7 @@ def test_sources_need_no_process(bench: Bench) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("9")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_the_server_ends_questions(tmp_path: Path, number: int) -> None:
     """After SIGKILL the reaper does."""

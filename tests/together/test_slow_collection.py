@@ -21,6 +21,7 @@ WAITS = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
 
 
 @pytest.mark.full
+@pytest.mark.sample("a test file")
 @pytest.mark.parametrize("slow", ["a test file", "the conftest"])
 def test_a_collection_goes_on_until_its_client_asks_again(
     make_project: MakeProject, slow: str

@@ -129,6 +129,7 @@ def looked_into(bench: Bench, stop: dict[str, Any]) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("32", "128")
 @pytest.mark.parametrize("kilobytes", [32, 64, 96, 128])
 def test_calls_lines_and_raises_pause(tmp_path: Path, kilobytes: int) -> None:
     chosen = f"""

@@ -61,14 +61,12 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Agent, Pa
         yield agent, root
 
 
-OFTEN = frozenset({"classes", "generators", "threads"})
-"""Programs of the full tier, beside the quick ones; all others are in the soak tier."""
+OFTEN = frozenset({"branch", "generators", "threads"})
+"""Programs of the full tier; all others are in the soak tier."""
 
 
-def tier(case: Seeded) -> list[pytest.MarkDecorator]:
-    if case.is_quick:
-        return [pytest.mark.full, pytest.mark.quick]
-    return [pytest.mark.full if case.name in OFTEN else pytest.mark.soak]
+def tier(case: Seeded) -> pytest.MarkDecorator:
+    return pytest.mark.full if case.name in OFTEN else pytest.mark.soak
 
 
 @pytest.mark.parametrize(

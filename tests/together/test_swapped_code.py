@@ -257,6 +257,7 @@ def to_the_end(bench: Bench, reply: dict[str, Any]) -> set[str]:
 
 
 @full
+@pytest.mark.sample("shapes.*")
 @pytest.mark.parametrize("name", ["shapes.*", "shapes.outer", "shapes.outer.nested"])
 def test_code_reads_as_compiled_while_its_calls_stop(bench: Bench, name: str) -> None:
     bench.write(**FILES)
@@ -266,6 +267,7 @@ def test_code_reads_as_compiled_while_its_calls_stop(bench: Bench, name: str) ->
 
 
 @full
+@pytest.mark.sample("shapes.outer.nested.deepest")
 @pytest.mark.parametrize("name", ["shapes.*", "shapes.outer.nested.deepest", "shapes.closure.*"])
 def test_code_reads_as_compiled_when_a_breakpoint_comes_at_a_pause(bench: Bench, name: str) -> None:
     bench.write(**FILES)
@@ -279,6 +281,7 @@ def test_code_reads_as_compiled_when_a_breakpoint_comes_at_a_pause(bench: Bench,
 
 
 @full
+@pytest.mark.sample("{'behavior': 'go', *", "{'condition*")
 @pytest.mark.parametrize(
     "options",
     [
@@ -374,6 +377,7 @@ BY_VALUE = """
 
 
 @full
+@pytest.mark.sample("stop")
 @pytest.mark.parametrize("behavior", ["stop", "go"])
 def test_functions_that_are_pickled_by_value_run_where_we_are_not(
     tmp_path: Path, behavior: str
@@ -465,6 +469,7 @@ def test_functions_that_numba_compiled_say_that_they_will_not_stop(tmp_path: Pat
 
 
 @full
+@pytest.mark.sample("stop")
 @pytest.mark.parametrize("behavior", ["stop", "go"])
 def test_numba_compiles_what_a_glob_means_as_without_it(tmp_path: Path, behavior: str) -> None:
     """While the module is imported, and in a test functions that stop already."""

@@ -365,6 +365,7 @@ def guests(tmp_path: Path) -> Iterator[Bench]:
 
 
 @full
+@pytest.mark.sample("anyio on asyncio", "trio")
 @pytest.mark.parametrize("how", ["anyio on asyncio", "anyio on trio", "trio"])
 def test_tasks_of_anyio_and_trio(guests: Bench, how: str) -> None:
     """Their groups and nurseries are awaited; `await` says the same as on asyncio."""
@@ -418,6 +419,7 @@ TOGETHER = """
 
 
 @full
+@pytest.mark.sample("2")
 @pytest.mark.parametrize("workers", [2, 4])
 def test_tasks_of_several_workers(bench: Bench, workers: int) -> None:
     """Each task tells its worker; each stack is its own."""

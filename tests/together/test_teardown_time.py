@@ -25,10 +25,9 @@ from tests.together.frontend import (
     module_command,
     wait_until,
 )
-from tests.together.tiers import rest_in_soak
 from tests.together.workbench import Bench, workbench
 
-pytestmark = pytest.mark.long(135)
+pytestmark = pytest.mark.long(100)
 
 full = pytest.mark.full
 linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
@@ -137,6 +136,7 @@ def begin(bench: Bench, scene: str, **options: Any) -> None:
 
 
 @full
+@pytest.mark.sample("replace-in mid-test", "test_stop-at a pause", "test_stop-failed")
 @pytest.mark.parametrize(
     ("way", "scene"),
     [
@@ -287,6 +287,7 @@ FINALLY = {
 
 
 @full
+@pytest.mark.sample("finally", "asyncio")
 @pytest.mark.parametrize("how", FINALLY)
 def test_a_test_that_handles_the_interrupt_has_its_time_as_well(bench: Bench, how: str) -> None:
     bench.test(
@@ -385,7 +386,8 @@ def test_everything_that_cleans_up_does_so_when_the_server_ends(
 
 @linux
 @full
-@pytest.mark.parametrize("way", rest_in_soak(["test_stop"], ["test_stop", "SIGTERM", "SIGKILL"]))
+@pytest.mark.sample("test_stop")
+@pytest.mark.parametrize("way", ["test_stop", "SIGTERM", "SIGKILL"])
 def test_workers_tear_down_what_each_of_them_has(make_project: MakeProject, way: str) -> None:
     test = """
         import os, pathlib, time
@@ -432,6 +434,7 @@ def test_a_listing_under_way_ends_like_a_run(make_project: MakeProject) -> None:
     assert sorted(cleaned) == ["atexit", "sessionfinish", "unconfigure"]
 
 
+@pytest.mark.sample("SIGKILL")
 @linux
 @full
 @pytest.mark.parametrize("way", ["end of file", "SIGKILL"])
@@ -478,6 +481,7 @@ def test_a_recorded_run_has_its_end_although_the_server_is_gone(make_project: Ma
     assert '"type":"interrupted"' in log.read_text(encoding="utf-8")
 
 
+@pytest.mark.sample("test_stop", "SIGKILL")
 @linux
 @full
 @pytest.mark.parametrize("way", ["test_stop", "end of file", "SIGKILL"])

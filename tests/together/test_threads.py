@@ -262,6 +262,7 @@ MANY = """
 
 
 @full
+@pytest.mark.sample("2")
 @pytest.mark.parametrize("workers", [2, 4])
 def test_threads_of_several_workers(bench: Bench, workers: int) -> None:
     """Ids may be the same in all of them: the worker tells them apart."""

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from tests.together.driver import only_stop
-from tests.together.tiers import rest_in_soak
 from tests.together.workbench import Bench, workbench
 
-pytestmark = [pytest.mark.full, pytest.mark.long(55)]
+pytestmark = [pytest.mark.full, pytest.mark.long(45)]
 
 
 def go_on_later(bench: Bench, reply: dict[str, Any], seconds: float) -> tuple[dict[str, Any], int]:
@@ -54,7 +53,8 @@ LIMITED = """
 """
 
 
-@pytest.mark.parametrize("method", rest_in_soak(["thread"], ["signal", "thread"]))
+@pytest.mark.sample("thread")
+@pytest.mark.parametrize("method", ["signal", "thread"])
 def test_pytest_timeout_doesn_t_fire_because_of_a_pause(bench: Bench, method: str) -> None:
     """Each pause is longer than the limit: in tests, fixtures, a thread that is waited for."""
     bench.breakpoint("test_it.wait")

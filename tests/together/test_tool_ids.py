@@ -250,6 +250,19 @@ def expected_prices(claim: str) -> list[str]:
     return in_claim * times + ["price 3"]
 
 
+@pytest.mark.sample(
+    "in a test-4-both",
+    "freed before-4-hits",
+    "callbacks first-4-calls",
+    "twice-4-both",
+    "all of them-4-hits",
+    "all of them for good-4-both",
+    "at import-0-both",
+    "for good-1-both",
+    "behind our back-4-both",
+    "freed behind our back-0-both",
+    "freed before-4-nothing",
+)
 @pytest.mark.parametrize(("claim", "tool", "watched"), cases(WATCHED, "both", ()))
 def test_a_recorded_run_leaves_the_ids_that_a_program_claims(
     make_project: MakeProject, claim: str, tool: int, watched: str
@@ -286,6 +299,18 @@ BREAKPOINTS["all"] = tuple(each[0] for each in BREAKPOINTS.values())
 
 
 @pytest.mark.full
+@pytest.mark.sample(
+    "in a test-4-all",
+    "freed before-4-function",
+    "callbacks first-4-line",
+    "twice-4-exception",
+    "all of them-4-function",
+    "all of them for good-4-all",
+    "at import-0-all",
+    "for good-1-all",
+    "behind our back-4-all",
+    "freed behind our back-0-all",
+)
 @pytest.mark.parametrize(("claim", "tool", "kind"), cases(BREAKPOINTS, "all", ("in a test",)))
 def test_breakpoints_stop_after_a_program_claimed_an_id(
     bench: Bench, claim: str, tool: int, kind: str

@@ -221,6 +221,7 @@ def test_a_lost_connection_does_not_change_the_outcome(bench: Bench) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("fd", "sys")
 @pytest.mark.parametrize("capture", ["fd", "sys", "tee-sys", "no"])
 def test_captured_output_is_the_same_in_every_mode(bench: Bench, capture: str) -> None:
     """Reports identical in every capture mode; a pause reads none."""

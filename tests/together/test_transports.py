@@ -98,6 +98,8 @@ def test_every_client_sees_what_any_other_one_changed(fresh: Desk, ways: Ways) -
     assert everyone_sees(fresh, ways) == []
 
 
+@pytest.mark.full
+@pytest.mark.quick("session")
 @pytest.mark.parametrize("way", ["session", "stateless", "sse"])
 def test_every_way_in_offers_the_same(fresh: Desk, ways: Ways, way: str) -> None:
     """`server/discover` finds 2026-07-28."""
@@ -166,6 +168,7 @@ def test_each_client_is_notified_of_a_stop_once(fresh: Desk, ways: Ways) -> None
         assert reported["pause_id"] == stop["pause_id"]
 
 
+@pytest.mark.full
 def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
     """Not to those of 2026-07-28."""
     watching = {way: Watching() for way in ("session", "stateless", "sse")}
@@ -193,6 +196,7 @@ def test_a_pause_is_pushed_to_every_connected_client(fresh: Desk) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("over_http-auto", "over_sse-legacy")
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 @pytest.mark.parametrize(
     ("connect", "mode"), [(over_http, "legacy"), (over_http, "auto"), (over_sse, "legacy")]
@@ -225,6 +229,7 @@ def paused_id(agent: Agent) -> str:
 
 
 @pytest.mark.full
+@pytest.mark.sample("session", "sse")
 @pytest.mark.parametrize("way", ["session", "stateless", "sse"])
 def test_a_client_that_vanishes_in_the_middle_disturbs_nobody(
     fresh: Desk, ways: Ways, way: str

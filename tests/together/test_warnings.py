@@ -120,6 +120,7 @@ def test_a_stop_on_a_raise_adds_no_warning(shop: Bench) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("1and text", "*and ~False*")
 @pytest.mark.parametrize("condition", STRANGE)
 def test_a_condition_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition: str) -> None:
     """Compiled on the thread that hit, within the filters of the test."""
@@ -139,6 +140,7 @@ def test_a_condition_that_is_set_at_a_pause_adds_no_warning(shop: Bench, conditi
 
 
 @pytest.mark.full
+@pytest.mark.sample("text is not 1", "f*and text")
 @pytest.mark.parametrize("condition", STRANGE)
 def test_a_message_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition: str) -> None:
     shop.breakpoint("shop.quiet")
@@ -150,6 +152,7 @@ def test_a_message_that_is_set_at_a_pause_adds_no_warning(shop: Bench, condition
 
 
 @pytest.mark.full
+@pytest.mark.sample("*\\d*", "x = text is 1")
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_an_evaluation_adds_no_warning(shop: Bench, expression: str) -> None:
     shop.breakpoint("shop.quiet")
@@ -240,6 +243,7 @@ WATCHED = (
 
 
 @pytest.mark.full
+@pytest.mark.sample("lenient-bare", "strict-watched")
 @pytest.mark.parametrize("watched", [(), WATCHED], ids=["bare", "watched"])
 @pytest.mark.parametrize("strict", [(), ("-Werror",)], ids=["lenient", "strict"])
 def test_a_recorded_run_has_the_warnings_of_a_plain_one(

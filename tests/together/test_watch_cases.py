@@ -65,9 +65,8 @@ def command(root: Path, case: Watched) -> subprocess.CompletedProcess[str]:
 
 OFTEN = frozenset(
     {
-        *("alias", "default", "class_attribute", "cache_entry", "thread", "unwinding", "inside"),
-        *("slots", "generator", "freed_object", "cycle", "hostile_object", "fork", "exits"),
-        *("secret", "until", "module", "many"),
+        *("default", "class_attribute", "thread", "unwinding", "inside"),
+        *("freed_object", "hostile_object", "fork", "secret", "until"),
     }
 )
 """Programs of the full tier; those that are in neither are in the soak tier."""

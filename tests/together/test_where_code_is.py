@@ -321,6 +321,7 @@ def test_nested():
 
 
 @pytest.mark.full
+@pytest.mark.sample("True")
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_caches_that_were_moved_with_their_project_name_no_other_folder(
     make_project: MakeProject, tmp_path: Path, *, is_kept: bool

@@ -34,10 +34,6 @@ FAILING = {
 }
 """A test that fails of each program."""
 
-QUICK = "branch"
-OFTEN = ("branch", "classes", "setup_error")
-"""The programs that run in the fast tier, and in the full one; the others run in soak."""
-
 
 def command(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -66,11 +62,6 @@ def parts_of(reply: dict[str, Any]) -> set[str]:
 # --- seeded bugs --------------------------------------------------------------------------------
 
 
-def marked(name: str) -> Any:
-    marks = pytest.mark.full if name in OFTEN else pytest.mark.soak
-    return pytest.param(name, marks=[] if name == QUICK else marks)
-
-
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """One server and one project with all programs; no test writes into it."""
@@ -84,7 +75,10 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
         yield agent
 
 
-@pytest.mark.parametrize("name", [marked(name) for name in FAILING])
+@pytest.mark.full
+@pytest.mark.quick("branch")
+@pytest.mark.sample("branch", "setup_error")
+@pytest.mark.parametrize("name", FAILING)
 def test_the_faulty_function_is_among_the_suspects_with_its_source(
     seeded: Agent, name: str
 ) -> None:
@@ -243,6 +237,7 @@ def test_a_test_that_does_not_end_is_shown_where_it_was(bench: Bench) -> None:
 # --- refusals, sizes, the command ---------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_test_that_passes_has_no_why(bench: Bench) -> None:
     bench.write(test_it="def test_fine(): pass")
     error = bench.agent.refused("test_why", nodeid="test_it.py::test_fine")
@@ -259,6 +254,7 @@ def test_a_small_answer_keeps_the_failure_and_a_function(seeded: Agent) -> None:
         assert reply["suspects"][0]["function"] in reply["text"]
 
 
+@pytest.mark.full
 def test_the_command_says_the_same(make_project: MakeProject) -> None:
     project = make_project(test_raises=RAISES)
     done = command(project, "test_raises.py::test_raises")

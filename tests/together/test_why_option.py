@@ -33,6 +33,8 @@ TITLE = "cideldill why"
 CAUSES = """
 import pytest
 
+pytestmark = pytest.mark.long(80)
+
 def half(x): return x // 2
 
 @pytest.mark.parametrize("n", [4, 3, 5])
@@ -135,6 +137,7 @@ def test_the_run_is_the_plain_one_and_the_answers_stand_behind_its_last_line(
     assert last.startswith("why test_it.py::test_json ✗")
 
 
+@pytest.mark.full
 def test_the_default_is_three_and_a_path_behind_the_flag_is_no_number(project: Project) -> None:
     done = project.run("--cideldill-why", "test_it.py", "-q", "--tb=short")
     assert project.asked == ONE_EACH[:3]
@@ -354,6 +357,7 @@ def test_the_real_command_answers(project: Project) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sample("n2")
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "n2"])
 def test_the_answers_become_a_part_of_the_record(
     project: Project, workers: tuple[str, ...]

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from tests.together.frontend import wait_until
-from tests.together.tiers import rest_in_soak
 from tests.together.workbench import Bench, workbench
 
 pytestmark = [
     pytest.mark.full,
-    pytest.mark.long(85),
+    pytest.mark.long(25),
     pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc"),
 ]
 
@@ -73,7 +72,8 @@ def to_the_end(bench: Bench) -> dict[str, Any]:
     return state
 
 
-@pytest.mark.parametrize("workers", rest_in_soak([2], [2, 4]))
+@pytest.mark.sample("*-2")
+@pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("when", DEATHS)
 def test_a_worker_dies(bench: Bench, when: str, workers: int) -> None:
     """Its test has failed by that, xdist's replacement carries on, and no result is lost.
@@ -186,7 +186,8 @@ def test_a_worker_loses_its_connection(bench: Bench, workers: int) -> None:
     assert all("assert 7 != 7" in test["longrepr"] for test in failed.values())
 
 
-@pytest.mark.parametrize("workers", rest_in_soak([2], [2, 4]))
+@pytest.mark.sample("2")
+@pytest.mark.parametrize("workers", [2, 4])
 def test_a_paused_worker_loses_its_connection(bench: Bench, workers: int) -> None:
     """Nobody could let it go on any more: it does by itself, and what it told counts once."""
     bench.write(test_it=f"{CUTTING}\n    def test_paused(): assert 0\n")

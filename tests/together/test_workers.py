@@ -11,7 +11,7 @@ import pytest
 from tests.together.driver import only_stop
 from tests.together.workbench import Bench
 
-pytestmark = pytest.mark.long(85)
+pytestmark = pytest.mark.long(60)
 
 full = pytest.mark.full
 
@@ -197,6 +197,7 @@ LINE = 5
 
 
 @full
+@pytest.mark.sample("2")
 @pytest.mark.parametrize("workers", [2, 4])
 def test_breakpoints_are_set_in_every_worker_before_it_collects(bench: Bench, workers: int) -> None:
     """Also in one that takes the place of another, which comes last."""
@@ -230,6 +231,7 @@ def run(bench: Bench) -> str:
 
 
 @full
+@pytest.mark.sample("4")
 @pytest.mark.parametrize("workers", [2, 4])
 def test_others_go_on_while_one_is_paused(bench: Bench, workers: int) -> None:
     """All tests that the paused worker has not got."""
@@ -254,6 +256,7 @@ def test_others_go_on_while_one_is_paused(bench: Bench, workers: int) -> None:
 
 
 @full
+@pytest.mark.sample("2")
 @pytest.mark.parametrize("workers", [2, 4])
 def test_counts_are_sums_thresholds_are_of_each_process_and_messages_of_the_run(
     bench: Bench, workers: int
@@ -371,6 +374,7 @@ SPREAD = """
 
 
 @full
+@pytest.mark.sample("load", "loadgroup", "each", "no")
 @pytest.mark.parametrize(
     "dist", ["load", "loadscope", "loadfile", "loadgroup", "worksteal", "each", "no"]
 )
@@ -396,6 +400,7 @@ def test_every_way_to_spread_the_tests(bench: Bench, dist: str) -> None:
 
 
 @full
+@pytest.mark.sample("args1", "args2")
 @pytest.mark.parametrize("args", [["-x"], ["--maxfail=3"], ["-x", "--max-worker-restart=0"]])
 def test_a_run_that_stops_early_stops_with_paused_workers(bench: Bench, args: list[str]) -> None:
     """What was paused goes on first; the tests that never ran have no result."""
@@ -436,6 +441,7 @@ def test_a_worker_that_may_not_be_replaced_ends_the_run(bench: Bench) -> None:
 
 
 @full
+@pytest.mark.sample("None", "0", "3")
 @pytest.mark.parametrize("workers", [None, 0, 1, 3])
 def test_the_number_of_workers_that_is_asked_for_beats_the_configured_one(
     bench: Bench, workers: int | None

@@ -127,7 +127,6 @@ HOLDERS: tuple[Watched, ...] = (
         in_("add"),
         writers=(("<append>", 2),),
         outcome="failed",
-        is_quick=True,
     ),
     Watched(
         "class_attribute",
@@ -1132,7 +1131,6 @@ ANSWERS: tuple[Watched, ...] = (
         ),
         in_("balance", until="total < 0"),
         lacks=("-2 → 2",),
-        is_quick=True,
     ),
     Watched(
         "until_at_first",
