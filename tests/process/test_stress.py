@@ -151,7 +151,7 @@ class Stress:
         self.allowed = sum(self.turns) + AT_ONCE
         for event in [*self.process.rows.take(self), *self.process.manager.look_around()]:
             if isinstance(event, Recorded):
-                for row in event.rows:
+                for row in event.in_order():
                     id = row["breakpoint_id"]
                     self.reported[id] += 1
                     if id in self.gone:

@@ -174,7 +174,7 @@ def test_tests_of_a_forked_child_are_not_those_of_its_parent(bench: Bench) -> No
 
 @full
 def test_outcomes_of_a_worker_that_crashes_are_those_of_its_tests(bench: Bench) -> None:
-    """By its own file, and once, although xdist has their reports too."""
+    """Once, whether it or xdist's controller reported them."""
     reply = bench.test(
         """
         import os, pytest

@@ -355,7 +355,8 @@ class Runs(RunList):
     def lost(self, target: Target) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
         worker = target.worker
-        self._take_left_behind(target)
+        if worker == MAIN or MAIN not in run.targets:  # else xdist's controller relays its reports
+            self._take_left_behind(target)
         for pause_id in run.disconnected(target):
             self.log.append("resumed", run_id=run.id, worker=worker, pause_id=pause_id, **_GONE)
         self.log.append("worker_down", run_id=run.id, worker=worker)
