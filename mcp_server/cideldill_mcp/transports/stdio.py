@@ -36,6 +36,7 @@ DRAIN_SECONDS = 0.5
 
 _READ_BYTES = 64 * 1024  # the capacity of a Linux pipe
 _HIGH_WATER_BYTES = 4 * 1024 * 1024  # unsent output above this makes senders wait
+_PUSHES_BYTES = 64 * 1024  # and above this pushes, behind which replies would come late
 
 _log = logging.getLogger(__name__)
 
@@ -270,22 +271,22 @@ class StdioWriteStream(ObjectSendStream[SessionMessage]):
             anyio.BrokenResourceError: the client no longer reads.
             ValueError: a request of ours can't be serialized.
         """
-        await self._until_room()
+        await self._until_room(_HIGH_WATER_BYTES)
         await self._accept(_encode(item.message))
 
     async def write(self, lines: bytes) -> None:
-        """Queue complete lines as `send` does a message, in order with messages.
+        """Queue complete lines in order with messages; waits while some output is unsent.
 
         Raises:
             anyio.ClosedResourceError: this stream was closed.
             anyio.BrokenResourceError: the client no longer reads.
         """
-        await self._until_room()
+        await self._until_room(_PUSHES_BYTES)
         await self._accept(lines)
 
-    async def _until_room(self) -> None:
+    async def _until_room(self, most: int) -> None:
         await anyio.lowlevel.checkpoint_if_cancelled()
-        while self._outbox.is_full:
+        while self._outbox.size > most:
             await self._room.wait()
         if self._closed:
             raise anyio.ClosedResourceError
@@ -323,36 +324,35 @@ def _encode(message: types.JSONRPCMessage) -> bytes:
 class _Outbox:
     """Lines for the writer thread, which takes all at once: a burst costs one system call.
 
-    The condition guards every write. `is_open` and `is_full` are read without it: a stale answer
+    The condition guards every write. `is_open` and `size` are read without it: a stale answer
     costs one message more in the box, or one more read.
+
+    Attributes:
+        size: Bytes of the lines.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
         self._lines: list[bytes] = []
-        self._size = 0  # bytes
+        self.size = 0
         self.is_open = True
-
-    @property
-    def is_full(self) -> bool:
-        return self._size > _HIGH_WATER_BYTES
 
     def put(self, lines: bytes) -> bool:
         """Accept one or more complete lines, from any thread; False once closed."""
         with self._changed:
             if self.is_open:
                 self._lines.append(lines)
-                self._size += len(lines)
+                self.size += len(lines)
                 self._changed.notify()
             return self.is_open
 
     def take(self) -> tuple[bytes, bool]:
-        """Wait for lines: all of them, and whether the box was full. Empty: closed and drained."""
+        """Wait for lines: all of them, and whether senders may wait. Empty: closed and drained."""
         with self._changed:
             while self.is_open and not self._lines:
                 self._changed.wait()
             lines, self._lines = self._lines, []
-            was_full, self._size = self.is_full, 0
+            was_full, self.size = self.size > _PUSHES_BYTES, 0
         return b"".join(lines), was_full
 
     def close(self, *, discard: bool = False) -> None:
@@ -361,5 +361,5 @@ class _Outbox:
             self.is_open = False
             if discard:
                 self._lines.clear()
-                self._size = 0
+                self.size = 0
             self._changed.notify()
