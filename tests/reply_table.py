@@ -554,7 +554,8 @@ TABLE: dict[str, Shape] = {
         "tests": [str],
         "total_count": int,
         "errors": [{"nodeid": str, "message": str}],
-        "state?": one_of("starting", "collecting", "stopping"),
+        # All is collected, and its process not gone yet: `running`.
+        "state?": one_of("starting", "collecting", "running", "stopping"),
         "message?": str,
     },
     "test_run": VERDICT
