@@ -52,8 +52,24 @@ def test_it():
         json.dump(spent, file)
 """
 
-WATCHED = {RARE: 7, HOT: 8}
-"""The line of the tracepoint."""
+STOPS = """\
+import time
+
+
+def stop(file):
+    file.write(repr(time.time()) + " ")
+    file.flush()
+    return file
+
+
+def test_it():
+    with open("reached", "w") as file:
+        for number in range({count}):
+            stop(file)
+"""
+
+WATCHED = {RARE: 7, HOT: 8, STOPS: 7}
+"""The line of the tracepoint, or of the breakpoint."""
 
 OTHERS = [each for each in EVENT_TYPES if each != "hit"]
 

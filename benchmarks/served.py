@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks import debuggers, served_suites
 from benchmarks.debuggers import Place, Sample, blocked, under, watched
-from benchmarks.hits import HOT, project, trace
+from benchmarks.hits import HOT, STOPS, WATCHED, project, trace
 from benchmarks.scale import LOG_BYTES, memory, processor
 from benchmarks.spine import INITIALIZE, SHOP, RawClient, show, start_to_initialize, versions
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
@@ -95,6 +95,7 @@ class Sizes:
     calls: int = 20_000
     read: int = 20_000
     pushed: int = 150_000
+    stops: int = 150
     kept: int = 1_000_000
 
     def portion(self, of_all: float) -> Sizes:
@@ -300,6 +301,22 @@ def pushing(count: int) -> dict[str, float]:
     }
 
 
+def stopping(count: int) -> dict[str, float]:
+    """Milliseconds from a line to the client that waits for the stop there."""
+    samples: list[float] = []
+    with project(STOPS, count, is_pushed=False) as (folder, client):
+        client.call("breakpoint_set", file="test_it.py", line=WATCHED[STOPS])
+        client.call("test_run", wait=False)
+        for _ in range(count):
+            client.call("breakpoint_wait", timeout_ms=60_000)
+            now = time.time()
+            reached = (folder / "reached").read_text(encoding="utf-8").split()[-1]
+            samples.append((now - float(reached)) * 1e3)
+            client.call("debug_continue")
+    cuts = statistics.quantiles(samples, n=100, method="inclusive")
+    return {"ours": cuts[94], "p50": cuts[49]}
+
+
 def kept(count: int) -> float:
     """Megabytes that hits of one tracepoint add to the front end."""
     options = ("-o", f"cideldill_max_log_bytes={LOG_BYTES}")
@@ -392,6 +409,12 @@ def push_rows(bench: Bench) -> Iterator[Row]:
     yield Row("pushes in a second to one client", "", aim, measures)
 
 
+def stop_rows(bench: Bench) -> Iterator[Row]:
+    """A client that waits."""
+    measures = together(partial(stopping, bench.sizes.stops), "p50")
+    yield Row("a stop at the client that waits, p95", "ms", "≤ 5 ms", measures)
+
+
 def suite_rows(bench: Bench) -> Iterator[Row]:
     """Suites without breakpoints."""
     for whole in served_suites.SUITES:
@@ -438,6 +461,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "call": call_rows,
     "read": read_rows,
     "push": push_rows,
+    "stop": stop_rows,
     "suite": suite_rows,
     "start": start_rows,
     "memory": memory_rows,

@@ -19,6 +19,7 @@ TABLE = {
     "a recorded call without cids": "≤ 3.5 µs",
     "200 hits read in pages": "≤ 0.4 s",
     "pushes in a second to one client": "≥ 30,000, or coalesced and 0 uncounted",
+    "a stop at the client that waits, p95": "≤ 5 ms",
     "12 tests without breakpoints": "≤ 1.04 ×",
     "4 tests without breakpoints": "≤ 1.03 ×",
     "start to the answer of initialize": "≤ SDK's import + 0.15 s",
@@ -66,3 +67,10 @@ def test_a_small_run_of_it_prints_the_table() -> None:
     assert {figure: aim for figure, *_, aim in table[2:]} == TABLE
     assert "uncounted 0" in text
     assert re.search(r"^debugpy (\d|is absent)", text, re.MULTILINE)
+
+
+@pytest.mark.soak
+def test_the_spine_is_measured() -> None:
+    """Its figures are for people; here it only has to come to its end."""
+    arguments = ["--runs", "1", "--calls", "2", "--pairs", "1", "--tests", "1"]
+    assert run("benchmarks.spine", *arguments).count("aim") == 9

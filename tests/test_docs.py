@@ -106,24 +106,6 @@ def test_the_first_command_installs_and_shows_the_demo_in_a_fresh_clone(tmp_path
     assert done.stdout.splitlines()[-1].startswith("Cause: shop/pricing.py:")
 
 
-@pytest.mark.soak
-def test_the_benchmark_runs() -> None:
-    """Its figures are for people; here it only has to come to its end."""
-    arguments = ["--runs", "1", "--calls", "2", "--pairs", "1", "--tests", "1"]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.spine", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    # On a busy machine servers leave before their runs have ended.
-    reported = [line for line in done.stderr.splitlines() if " left to tear down " not in line]
-    assert (done.returncode, reported) == (0, [])
-    assert done.stdout.count("aim") == 8
-
-
 # --- the client's configuration and the tour ----------------------------------------------------
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from cideldill_mcp.clients import outbox
 from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
-from cideldill_mcp.clients.lines import line_of
+from cideldill_mcp.clients.lines import HitLines, line_of
 from cideldill_mcp.clients.outbox import (
     CALL_COMPLETED,
     EXECUTION_PAUSED,
@@ -25,6 +25,7 @@ from cideldill_mcp.clients.outbox import (
     Notifications,
     Notifier,
 )
+from cideldill_mcp.events.entries import LoggedRows
 from cideldill_mcp.events.log import EventLog
 from pytest_cideldill.protocol import Recorded, columns
 from tests.server.processes import DEADLINE_S, in_loop, pause_of
@@ -366,6 +367,31 @@ async def test_without_clients_nothing_breaks_and_a_later_one_learns_the_rest() 
         desk.resume(id, action="continue", by="lease")
         ((_, params),) = await client.until(1)
         assert (params["method_name"], params["seq"]) == ("total", 3)
+
+
+@in_loop
+async def test_nothing_is_made_of_rows_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are pushes only where a client is served, and encoded once for all of these."""
+    made: list[int] = []
+    of_rows = HitLines.of_rows
+
+    def noted(lines: HitLines, rows: LoggedRows) -> list[bytes]:
+        made.append(rows.first)
+        return of_rows(lines, rows)
+
+    monkeypatch.setattr(HitLines, "of_rows", noted)
+    hits = [{"type": "hit", "ts": 1.0, "hit_count": n, "message": ""} for n in range(3)]
+    async with serving() as desk:
+        desk.log.extend(Recorded(hits), run_id="r1", worker="gw0")
+        await asyncio.sleep(0)
+        assert made == []
+        clients = [await desk.client(name) for name in ("one", "two")]
+        desk.log.extend(Recorded(hits), run_id="r1", worker="gw0")
+        desk.stop()
+        for each in clients:
+            await each.until(1)
+            assert seqs(each.hits)[:3] == [4, 5, 6]
+        assert made == [4]
 
 
 @in_loop

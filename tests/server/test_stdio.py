@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
@@ -392,60 +392,76 @@ def test_a_client_that_reads_nothing_delays_the_end_only_briefly(
     anyio.run(main)
 
 
+Sends = Callable[[stdio.StdioWriteStream, int], Awaitable[None]]
+
+
+async def send_one(stream: stdio.StdioWriteStream, number: int) -> None:
+    await stream.send(big_note(number))
+
+
+async def send_one_and_write_three(stream: stdio.StdioWriteStream, number: int) -> None:
+    await stream.send(big_note(4 * number))
+    await stream.write(lines_of(*range(4 * number + 1, 4 * number + 4)))
+
+
+@pytest.mark.parametrize(("sends", "notes"), [(send_one, 1), (send_one_and_write_three, 4)])
 def test_senders_wait_while_much_is_unsent_and_nothing_is_lost(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, sends: Sends, notes: int
 ) -> None:
+    """Messages and lines leave in the order in which they were sent."""
     monkeypatch.setattr(stdio, "_HIGH_WATER_BYTES", 500_000)
     sent: list[int] = []
+    count = 40 // notes
 
     async def main() -> None:
         with anyio.fail_after(GUARD_SECONDS), pipes() as (peer, fds):
             async with stdio.stdio_streams(*fds) as (_read_stream, write_stream):
 
                 async def send() -> None:
-                    for number in range(20):
-                        await write_stream.send(big_note(number))
+                    for number in range(count):
+                        await sends(write_stream, number)
                         sent.append(number)
 
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(send)
                     await anyio.wait_all_tasks_blocked()
-                    assert 0 < len(sent) < 15
-                    received = await blocking(lambda: [peer._lines.readline() for _ in range(20)])
-                numbers = [json.loads(line)["params"]["number"] for line in received]
-                assert numbers == sent == list(range(20))
-
-    anyio.run(main)
-
-
-def test_lines_are_written_in_order_with_messages_and_wait_as_they_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(stdio, "_HIGH_WATER_BYTES", 500_000)
-    sent: list[int] = []
-
-    async def main() -> None:
-        with anyio.fail_after(GUARD_SECONDS), pipes() as (peer, fds):
-            async with stdio.stdio_streams(*fds) as (_read_stream, write_stream):
-
-                async def send() -> None:
-                    for number in range(0, 40, 4):
-                        await write_stream.send(big_note(number))
-                        lines = [big_note(number + further) for further in (1, 2, 3)]
-                        encoded = [each.message.model_dump_json().encode() for each in lines]
-                        await write_stream.write(b"\n".join([*encoded, b""]))
-                        sent.append(number)
-
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(send)
-                    await anyio.wait_all_tasks_blocked()
-                    assert 0 < len(sent) < 5
+                    assert 0 < len(sent) < count // 2
                     received = await blocking(lambda: [peer._lines.readline() for _ in range(40)])
                 assert [json.loads(line)["params"]["number"] for line in received] == [*range(40)]
             with pytest.raises(anyio.ClosedResourceError):
                 await write_stream.write(b"{}\n")
 
     anyio.run(main)
+
+
+def test_a_reply_waits_for_few_lines_of_a_client_that_reads_slowly() -> None:
+    """Pushes wait while little is unsent, and replies don't."""
+
+    async def main() -> None:
+        with anyio.fail_after(GUARD_SECONDS), pipes() as (peer, fds):
+            async with stdio.stdio_streams(*fds) as (_read_stream, write_stream):
+
+                async def push() -> None:
+                    for number in range(1, 40):
+                        await write_stream.write(lines_of(number))
+
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(push)
+                    await anyio.wait_all_tasks_blocked()
+                    await write_stream.send(big_note(0))
+                    received = await blocking(lambda: [peer._lines.readline() for _ in range(40)])
+                numbers = [json.loads(line)["params"]["number"] for line in received]
+                # One is being written, and one waits.
+                assert numbers.index(0) <= 2
+                assert sorted(numbers) == [*range(40)]
+
+    anyio.run(main)
+
+
+def lines_of(*numbers: int) -> bytes:
+    """Notes as they are written."""
+    notes = [big_note(number).message.model_dump_json().encode() for number in numbers]
+    return b"\n".join([*notes, b""])
 
 
 def big_note(number: int) -> SessionMessage:

@@ -88,33 +88,27 @@ def test_all_outcomes_before_a_crash_are_those_of_the_tests(bench: Bench, death:
 
 
 @full
-def test_more_tests_than_the_file_holds_lose_nothing(bench: Bench) -> None:
-    """Of long names a hundred fill it, faster than they leave."""
-    reply = bench.test(
-        """
-        import os, pytest
-        @pytest.mark.parametrize("n", range(1500), ids=lambda n: f"{'x' * 500}{n}")
-        def test_it(n): pass
-        def test_dies(): os._exit(3)
-        """,
-        pause_on="never",
-    )
-    assert (reply["end"]["kind"], reply["outcomes"]["passed"]) == ("crashed", 1500)
-
-
-@full
-def test_a_name_that_is_larger_than_the_file_loses_nothing(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("tests", "characters"),
+    [
+        pytest.param(1_500, 500, id="more tests than it holds, faster than they leave"),
+        pytest.param(3, 100_000, id="a name that is larger"),
+    ],
+)
+def test_what_the_file_has_no_room_for_is_not_lost(
+    bench: Bench, tests: int, characters: int
+) -> None:
     """It leaves before the next test begins."""
     reply = bench.test(
-        """
+        f"""
         import os, pytest
-        @pytest.mark.parametrize("n", range(3), ids=lambda n: f"{'x' * 100_000}{n}")
+        @pytest.mark.parametrize("n", range({tests}), ids=lambda n: "x" * {characters} + str(n))
         def test_it(n): pass
         def test_dies(): os._exit(3)
         """,
         pause_on="never",
     )
-    assert (reply["end"]["kind"], reply["outcomes"]["passed"]) == ("crashed", 3)
+    assert (reply["end"]["kind"], reply["outcomes"]["passed"]) == ("crashed", tests)
 
 
 @full
