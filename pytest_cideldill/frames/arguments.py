@@ -44,7 +44,7 @@ class DottedPath(str):
 
 def module_name(function: FunctionType) -> str:
     """The module that a function's globals belong to (decorators may change `__module__`)."""
-    name = function.__globals__.get("__name__")
+    name = dict.get(function.__globals__, "__name__")  # a subclass may have a `get` of its own
     return name if type(name) is str else "?"
 
 

@@ -48,6 +48,12 @@ def file_of(code: CodeType, names: dict[str, Any]) -> str:
     return file if is_moved else filename
 
 
+def is_sure(filename: str, names: dict[str, Any]) -> bool:
+    """Whether all code of a `co_filename` that runs with these globals has one file."""
+    file = dict.get(names, "__file__")
+    return type(file) is not str or file == filename
+
+
 def frame_file(frame: FrameType) -> str:
     """The file of a frame's code, as from `file_of`."""
     return file_of(frame.f_code, frame.f_globals)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 
 from pytest_cideldill.frames.arguments import DottedPath, module_name
-from pytest_cideldill.interpreter.code_files import file_now
+from pytest_cideldill.interpreter.code_files import file_now, is_sure
 from pytest_cideldill.interpreter.loaded_names import names_of_module
 from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
@@ -92,13 +92,24 @@ class Meanings:
 
     def functions(self) -> list[FunctionType]:
         """Those that names may mean, by their files and modules; generated ones come last."""
-        found = (
-            each
-            for each in (existing_functions() if self._breakpoints else ())
-            if self.may_mean(self._file(each), module_name(each))
-            or code_of(each).co_filename.startswith("<")
-        )
-        return sorted(found, key=_is_generated)
+        found: list[FunctionType] = []
+        generated: list[FunctionType] = []
+        # A process has some ten thousand functions: each module's file is judged once.
+        judged: dict[tuple[str, int], bool] = {}
+        for each in existing_functions() if self._breakpoints else ():
+            filename, names = code_of(each).co_filename, each.__globals__
+            if filename.startswith("<"):
+                generated.append(each)
+                continue
+            key = (filename, id(names))
+            may = judged.get(key)
+            if may is None:
+                may = self.may_mean(self._file(each), module_name(each))
+                if is_sure(filename, names):
+                    judged[key] = may
+            if may:
+                found.append(each)
+        return found + generated
 
     def of(
         self, functions: list[FunctionType], is_apart: Callable[[FunctionType, FunctionProbe], bool]
@@ -128,9 +139,14 @@ class Meanings:
         known, key = self._by_module, (file, module)
         found = known.get(key)
         if found is None:
-            path = self._project.relative(file)
-            may_be = (each.name.may_be_in((module,), path) for each in self._candidates(file))
-            found = known[key] = any(may_be)
+            # To look at the file costs a `realpath`: only if the names leave it open.
+            names = [each.name for each in self._breakpoints.values()]
+            found = any(each.path is not None or each.may_be_in((module,), "") for each in names)
+            if found:
+                path = self._project.relative(file)
+                candidates = self._candidates(file)
+                found = any(each.name.may_be_in((module,), path) for each in candidates)
+            known[key] = found
         return found
 
     def of_code(self, code: CodeType, module: str) -> FunctionProbe | None:
@@ -217,7 +233,3 @@ class Meanings:
         """The relative path of a file, if any name has one."""
         has_path = any(each.name.path is not None for each in candidates)
         return self._project.relative(file) if has_path else ""
-
-
-def _is_generated(function: FunctionType) -> bool:
-    return code_of(function).co_filename.startswith("<")

@@ -137,6 +137,25 @@ def test_a_function_that_appears_later_is_bound_later(process: Debuggee) -> None
     assert not process.has(Bound)
 
 
+def test_no_code_of_a_program_runs_while_functions_are_found(process: Debuggee) -> None:
+    """Globals may be a dictionary whose methods are the program's."""
+    asked = []
+
+    class Globals(dict[str, Any]):
+        def get(self, *names: Any) -> Any:
+            asked.append(names)
+
+        __getitem__ = get
+
+    names = Globals(__name__="late", __file__=__file__)
+    exec(compile("def of_these_globals(): return 5", __file__, "exec"), names)
+    asked.clear()
+    process.add("of_these_globals")
+    process.next(Bound)
+    assert asked == []
+    process.stops(dict.pop(names, "of_these_globals"))
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 def test_generated_code_is_meant_where_the_module_has_no_such_function(
     process: Debuggee, *, is_first: bool
