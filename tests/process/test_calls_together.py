@@ -7,6 +7,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,8 @@ def assert_same(batch: Batch, folder: Path) -> None:
     part.path.unlink()
 
 
+@pytest.mark.full
+@pytest.mark.quick("process-3", "without_ids-5")
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", ["process", "without_ids"])
 def test_calls_say_together_what_they_say_alone(
@@ -132,30 +135,34 @@ def test_calls_of_a_kind_share_what_they_have_in_common(process: Debuggee) -> No
     assert (len(calls.at), calls.args) == (100, [list(map(str, range(100)))])
 
 
-@pytest.mark.parametrize("secret", [SECRET, f"password={KNOWN}", KNOWN])
-@pytest.mark.parametrize(
-    "function", [called.one, called.two, called.login, called.get_token, called.many]
-)
 def test_secrets_are_hidden_in_calls_that_are_handled_together(
-    process: Debuggee, tmp_path: Path, function: Callable[..., Any], secret: str
+    process: Debuggee, tmp_path: Path
 ) -> None:
     """By their shape, by the name in a text, by the name of the argument, and when they are known
     from one of these.
     """
     called.login("eve", KNOWN)
-    for number in range(40):
-        call(function, *[secret if number % 7 == 3 else f"item {number}"] * 3)
-    for batch in batches(process):
-        written = json.dumps(arrived(batch))
-        assert SECRET not in written
-        assert KNOWN not in written
-        part = Part(tmp_path)
-        part.add(*batch.rows)
-        part.writer.close()
-        text = part.path.read_text()
-        assert SECRET not in text
-        assert KNOWN not in text
-        part.path.unlink()
+    functions: list[Callable[..., Any]] = [
+        called.one,
+        called.two,
+        called.login,
+        called.get_token,
+        called.many,
+    ]
+    for function, secret in product(functions, [SECRET, f"password={KNOWN}", KNOWN]):
+        for number in range(40):
+            call(function, *[secret if number % 7 == 3 else f"item {number}"] * 3)
+        for batch in batches(process):
+            written = json.dumps(arrived(batch))
+            assert SECRET not in written
+            assert KNOWN not in written
+            part = Part(tmp_path)
+            part.add(*batch.rows)
+            part.writer.close()
+            text = part.path.read_text()
+            assert SECRET not in text
+            assert KNOWN not in text
+            part.path.unlink()
 
 
 def test_what_a_sensitive_name_holds_is_hidden_whatever_it_is(process: Debuggee) -> None:
