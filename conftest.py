@@ -47,10 +47,11 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _check_samples(config, items)
     tier = _tier(config)
-    deselected = [item for item in items if not _belongs(item, tier)]
+    chosen = dict.fromkeys(item for item in items if _belongs(item, tier))
+    deselected = [item for item in items if item not in chosen]
     if deselected:
         config.hook.pytest_deselected(items=deselected)
-        items[:] = [item for item in items if _belongs(item, tier)]
+        items[:] = chosen
     _sort_files(items)
 
 
