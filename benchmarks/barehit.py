@@ -2,7 +2,7 @@
 
 A line event, three locals in a message, a row in a queue, and later a line of JSON in a file: no
 conditions, limits, secrets, other threads or failures. Its time is known from where the aims were
-set (CPython 3.12.1, two cores), and a recorded hit is made of the same kinds of work, so it tells
+set (CPython 3.12.1, two cores), and a recorded hit is made of the same kinds of work, so it shows
 how fast a machine is for them. Claims a monitoring tool id; Python 3.12 or later.
 """
 

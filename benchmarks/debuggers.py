@@ -31,7 +31,7 @@ ROOT = LOOPS.parents[1]
 MESSAGE = "{number} of {count}: {total}"
 CONDITION = "number < 0"
 TITLES = {
-    "log": "a line hit that tells three names",
+    "log": "a line hit that reports three names",
     "condition": "a line whose condition is false",
     "calls": "a call of code that nothing watches",
 }
@@ -163,10 +163,10 @@ def debugpy(place: Place, kind: str, *work: str) -> Sample:
         assert set_one["verified"], set_one
         client.go()
         client.until("terminated")
-        told = [each for each in client.events if each["event"] == "output"]
+        outputs = [each for each in client.events if each["event"] == "output"]
     assert process.wait(30) == 0
     # It does not wait for the last messages at the end of the program.
-    assert any(" of " in each["body"]["output"] for each in told) == (kind == "log")
+    assert any(" of " in each["body"]["output"] for each in outputs) == (kind == "log")
     return place.sample()
 
 

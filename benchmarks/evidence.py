@@ -29,7 +29,7 @@ FURTHER: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a text, or several, tells of the function that was edited.
+    """What a text, or several, shows of the function that was edited.
 
     Attributes:
         names: Its name, or a line of it by number.

@@ -76,8 +76,8 @@ def autopsies(folder: Path, count: int, extent: FailureExtent) -> list[float]:
     samples = []
     for _ in range(count):
         began = time.thread_time()
-        told = {"type": "ValueError", "message": "0"}
-        made = autopsy(ExaminedFailure(failed, told, places), lens, extent)
+        exception = {"type": "ValueError", "message": "0"}
+        made = autopsy(ExaminedFailure(failed, exception, places), lens, extent)
         samples.append((time.thread_time() - began) * 1e3)
         assert len(made["frames"]) == FRAMES
     return samples
@@ -111,7 +111,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cideldill-failures-") as temp:
         for extent in (RECORDED, FailureExtent(variables=FRAMES)):
             samples = autopsies(Path(temp), chosen.autopsies, extent)
-            name = f"{FRAMES} frames, {LOCALS} locals each, told of {extent.variables}"
+            name = f"{FRAMES} frames, {LOCALS} locals each, {extent.variables} of them shown"
             show(f"autopsy: {name}", samples, "ms", "aim 50 ms")
         samples = delays(Path(temp), chosen.runs)
         show("failing assertion to the pause at the client", samples, "ms", "aim 150 ms")

@@ -106,9 +106,9 @@ def latencies(count: int, message: str) -> list[float]:
     """Milliseconds from each hit, by the clock of the test process, to its notification."""
     samples = []
 
-    def note(told: dict[str, Any]) -> None:
-        if told["method"] == "debugger/breakpointHit":
-            hit = datetime.fromisoformat(told["params"]["timestamp"])
+    def note(pushed: dict[str, Any]) -> None:
+        if pushed["method"] == "debugger/breakpointHit":
+            hit = datetime.fromisoformat(pushed["params"]["timestamp"])
             samples.append((time.time() - hit.timestamp()) * 1e3)
 
     with project(RARE, count) as (_, client):
@@ -129,13 +129,13 @@ class Pushed:
     began: float = 0.0
     ended: float = 0.0
 
-    def note(self, told: dict[str, Any]) -> None:
+    def note(self, message: dict[str, Any]) -> None:
         """One notification of any kind."""
-        if told["method"] == "debugger/breakpointHit":
+        if message["method"] == "debugger/breakpointHit":
             self.ended = time.perf_counter()
             self.began = self.began or self.ended
             self.count += 1
-            self.coalesced += told["params"].get("coalesced", 0)
+            self.coalesced += message["params"].get("coalesced", 0)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ kinds of work.
 A suite's own time varies by more than recording adds. So a recorded one and one that is not run at
 the same time, on a core each and the next time on the other's, where the system allows that: what
 disturbs one disturbs both. What recording adds is measured as well with as many tests and subtests
-that do nothing, where it is most of the difference, and told as a share of the suite. And with
+that do nothing, where it is most of the difference, and given as a share of the suite. And with
 `--instructions` valgrind counts those of the suite, which nothing disturbs (half an hour).
 """
 
@@ -118,8 +118,8 @@ def cart():
 @pytest.mark.parametrize("number", range({}))
 def test_total(cart, number):
     expected = {{"total": 300 + number, "coupon": None}}
-    told = {{"total": cart.total(), "coupon": cart.coupon}}
-    assert told == expected
+    seen = {{"total": cart.total(), "coupon": cart.coupon}}
+    assert seen == expected
 """
 
 

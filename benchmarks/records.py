@@ -45,8 +45,8 @@ def failures(worker: Writer, name: str) -> None:
 
 def skipped(worker: Writer, name: str) -> None:
     """One whose report is kept."""
-    told = {"category": "skipped", "outcome": "skipped", "exception": None, "autopsy": None}
-    worker.test(f"test_skipped[{name}]", failure=told)
+    failure = {"category": "skipped", "outcome": "skipped", "exception": None, "autopsy": None}
+    worker.test(f"test_skipped[{name}]", failure=failure)
 
 
 def calls(worker: Writer, name: str) -> None:

@@ -82,12 +82,12 @@ def processor(pid: int) -> float:
 
 def ask(client: RawClient, replies: dict[str, list[float]]) -> dict[str, Any]:
     """Every question once; the state."""
-    told = {}
+    answers = {}
     for tool, arguments in QUESTIONS.items():
         asked = time.perf_counter()
-        told[tool] = client.call(tool, **arguments)
+        answers[tool] = client.call(tool, **arguments)
         replies[tool].append((time.perf_counter() - asked) * 1e3)
-    return told["debug_state"]
+    return answers["debug_state"]
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class Load:
         connected: … when all workers are connected, …
         most: … and at the worst.
         connected_s: Seconds until all workers are connected.
-        took_s: Seconds until the end is told.
+        took_s: Seconds until the end is reported.
         processor_s: Seconds of the processor that the front end takes.
         state: The last one, of `debug_state`.
         replies: Tool → milliseconds of its answers meanwhile.
@@ -142,7 +142,7 @@ def measure(plan: Plan) -> None:
     counts = load.state["counts"]
     print(f"{plan}\n")
     print(f"{'until all workers are connected':46}{load.connected_s:9.1f} s")
-    print(f"{'until the end is told':46}{load.took_s:9.1f} s")
+    print(f"{'until the end is reported':46}{load.took_s:9.1f} s")
     print(f"{'processor time of the front end':46}{load.processor_s:9.1f} s")
     print(f"{'its memory, idle':46}{load.idle:9.0f} MB")
     print(f"{'its memory, all workers connected':46}{load.connected:9.0f} MB")

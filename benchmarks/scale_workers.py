@@ -231,5 +231,5 @@ async def play(invitation: dict[str, Any], plan: Plan) -> int:
 
 
 if __name__ == "__main__":
-    told = json.loads(os.environ["CIDELDILL_CHILD"])
-    sys.exit(asyncio.run(play(told, Plan(**json.loads(os.environ[PLAN])))))
+    given = json.loads(os.environ["CIDELDILL_CHILD"])
+    sys.exit(asyncio.run(play(given, Plan(**json.loads(os.environ[PLAN])))))

@@ -1,8 +1,8 @@
 """What the hiding of secrets finds, and what it costs: `python -m benchmarks.secrets`.
 
 The first part runs the corpus of `tests/corpus`, recorded and served, and names each secret that
-was told and each harmless value that was hidden. The second one takes the time of texts: ordinary
-ones, and such as are made to be slow; of these it tells whether twice as much takes twice as long.
+was shown and each harmless value that was hidden. The second one takes the time of texts: ordinary
+ones, and such as are made to be slow; of these it shows whether twice as much takes twice as long.
 It stops to make them longer where one takes more than half a second. Medians; asserts nothing.
 `--only texts` gives the texts of the corpus to the redactor and starts nothing.
 """

@@ -280,9 +280,9 @@ def pushing(count: int) -> dict[str, float]:
     """Pushes in a second to a client, and whether they stand for all hits."""
     pushes: list[tuple[float, int]] = []
 
-    def note(told: dict[str, Any]) -> None:
-        if told["method"] == "debugger/breakpointHit":
-            pushes.append((time.perf_counter(), 1 + told["params"].get("coalesced", 0)))
+    def note(message: dict[str, Any]) -> None:
+        if message["method"] == "debugger/breakpointHit":
+            pushes.append((time.perf_counter(), 1 + message["params"].get("coalesced", 0)))
 
     with project(HOT, count) as (_, client):
         trace(client, HOT, MESSAGE)

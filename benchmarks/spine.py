@@ -69,7 +69,7 @@ class RawClient:
         self._stdout = self._process.stdout
         self._requests = 0
         self.pid = self._process.pid
-        self.on_notification: Callable[[dict[str, Any]], object] = lambda _told: None
+        self.on_notification: Callable[[dict[str, Any]], object] = lambda _message: None
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,8 @@
 """Runs `loops.py` under bdb, hunter or a bare callback of the interpreter, for `debuggers` and
 `served`: `python -m benchmarks.under TOOL FOLDER KIND FILE LINE [WORK COUNT]`.
 
-KIND: `log` tells each pass of the line, `condition` none of them, `calls` has it elsewhere, and
-`record` tells each call of `order` (a bare callback only). WORK and COUNT go to `loops.main`.
+KIND: `log` reports each pass of the line, `condition` none of them, `calls` has it elsewhere, and
+`record` reports each call of `order` (a bare callback only). WORK and COUNT go to `loops.main`.
 """
 
 from __future__ import annotations
@@ -18,85 +18,85 @@ TOOL = 4
 """The id of the tool that asks `sys.monitoring`."""
 
 
-class Telling(bdb.Bdb):
+class Reporting(bdb.Bdb):
     """Formats the message at each stop, and goes on."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def user_line(self, frame: FrameType) -> None:
         """A breakpoint; the first one is the first line of all."""
         if frame.f_code.co_name == "lined":
-            self.told.append(message(frame.f_locals))
+            self.reported.append(message(frame.f_locals))
         self.set_continue()
 
 
 def message(values: Any) -> str:
-    """What is told of a pass."""
+    """The report of a pass."""
     return f"{values['number']} of {values['count']}: {values['total']}"
 
 
 def call(values: Any) -> str:
-    """What is told of a call's arguments."""
+    """The report of a call's arguments."""
     return f"{values['amount']!r}, {values['name']!r}"
 
 
 def under_bdb(run: Callable[[], None], kind: str, file: str, line: int) -> int:
-    """How many passes were told."""
-    debugger = Telling()
+    """How many passes were reported."""
+    debugger = Reporting()
     problem = debugger.set_break(file, line, cond="number < 0" if kind == "condition" else None)
     assert problem is None, problem
     debugger.runcall(run)
-    return len(debugger.told)
+    return len(debugger.reported)
 
 
 def under_hunter(run: Callable[[], None], kind: str, file: str, line: int) -> int:
-    """How many passes were told."""
+    """How many passes were reported."""
     hunter = importlib.import_module("hunter")
-    told: list[str] = []
+    reported: list[str] = []
     place = hunter.Query(filename=file, lineno=line, kind="line")
     if kind == "condition":
         place = hunter.And(place, lambda event: event.locals["number"] < 0)
-    with hunter.trace(place, action=lambda event: told.append(message(event.locals))):
+    with hunter.trace(place, action=lambda event: reported.append(message(event.locals))):
         run()
-    return len(told)
+    return len(reported)
 
 
 def under_bare(run: Callable[[], None], kind: str, _file: str, line: int) -> int:
-    """How many passes, or starts and ends of calls, were told."""
-    loops, told = importlib.import_module("loops"), list[str]()
+    """How many passes, or starts and ends of calls, were reported."""
+    loops, reported = importlib.import_module("loops"), list[str]()
     code: CodeType = (loops.order if kind == "record" else loops.lined).__code__
 
-    def tell(values: Any) -> None:
+    def report(values: Any) -> None:
         if kind == "record":
-            told.append(call(values))
+            reported.append(call(values))
         elif kind == "log" or values["number"] < 0:
-            told.append(message(values))
+            reported.append(message(values))
 
     by = _by_monitoring if sys.version_info >= (3, 12) else _by_settrace
-    by(run, code, None if kind == "record" else line, tell, told.append)
-    return len(told)
+    by(run, code, None if kind == "record" else line, report, reported.append)
+    return len(reported)
 
 
 def _by_monitoring(
     run: Callable[[], None],
     code: CodeType,
     line: int | None,
-    tells: Callable[[Any], object],
+    report: Callable[[Any], object],
     returns: Callable[[str], object],
 ) -> None:
-    """Tell the locals at a line of the code; None: at its start, and its results."""
+    """Report the locals at a line of the code; None: at its start, and its results."""
     monitoring, events = sys.monitoring, sys.monitoring.events
 
     def on_line(_code: CodeType, passed: int) -> Any:
         if passed != line:
             return monitoring.DISABLE
-        tells(sys._getframe(1).f_locals)
+        report(sys._getframe(1).f_locals)
         return None
 
     def on_start(_code: CodeType, _offset: int) -> None:
-        tells(sys._getframe(1).f_locals)
+        report(sys._getframe(1).f_locals)
 
     def on_return(_code: CodeType, _offset: int, result: object) -> None:
         returns(repr(result))
@@ -116,14 +116,14 @@ def _by_settrace(
     run: Callable[[], None],
     code: CodeType,
     line: int | None,
-    tells: Callable[[Any], object],
+    report: Callable[[Any], object],
     returns: Callable[[str], object],
 ) -> None:
     """The same with `sys.settrace`."""
 
     def local(frame: FrameType, event: str, value: object) -> Any:
         if event == "line" and frame.f_lineno == line:
-            tells(frame.f_locals)
+            report(frame.f_locals)
         elif event == "return" and line is None:
             returns(repr(value))
         return local
@@ -132,7 +132,7 @@ def _by_settrace(
         if frame.f_code is not code:
             return None
         if line is None:
-            tells(frame.f_locals)
+            report(frame.f_locals)
             frame.f_trace_lines = False
         return local
 
@@ -149,12 +149,12 @@ TOOLS: dict[str, Callable[[Callable[[], None], str, str, int], int]] = {
 
 
 def main(tool: str, folder: str, kind: str, file: str, line: str, *work: str) -> None:
-    """Measure, and check that what was told is what was asked for."""
+    """Measure, and check that the reports are those that were asked for."""
     sys.path.insert(0, folder)
     loops = importlib.import_module("loops")
     measured = work or ("calls" if kind == "calls" else "hits",)
-    told = TOOLS[tool](lambda: loops.main(folder, *measured), kind, file, int(line))
-    assert (told > 0) == (kind in ("log", "record")), told
+    reported = TOOLS[tool](lambda: loops.main(folder, *measured), kind, file, int(line))
+    assert (reported > 0) == (kind in ("log", "record")), reported
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A reader of news: entries are parsed, told apart, ranked, rendered as a digest."""
+"""A reader of news: entries are parsed, distinguished, ranked, rendered as a digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells which user code starts, and which lines run, through `sys.settrace`: on 3.11.
+"""Reports which user code starts, and which lines run, through `sys.settrace`: on 3.11.
 
 Coverage goes on behind it.
 """

@@ -1,4 +1,4 @@
-"""Tells which user code starts, and which lines run, through `sys.monitoring`: from 3.12 on.
+"""Reports which user code starts, and which lines run, through `sys.monitoring`: from 3.12 on.
 
 Two tool ids. One discovers code: a global event that switches itself off at each code object. The
 other watches the user's functions alone, by local events. `restart_events` is no way to have those

@@ -17,7 +17,7 @@ from pytest_cideldill.interpreter.values import dataclass
 Cause = tuple[str, ...]
 
 MOST: Final = 1_000
-"""Causes that are told apart."""
+"""Causes that are distinguished."""
 
 _CLASS: Final = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
 _NO_FIXTURE: Final = re.compile(r"fixture '[^'\n]*' not found")

@@ -32,7 +32,7 @@ def write_answers(folder: Path, replies: Sequence[dict[str, Any]]) -> None:
 
 
 def read_answers(folder: Path) -> dict[str, str]:
-    """Node id → text. Whoever made the record, what makes no sense in it is passed over."""
+    """Node id → text. What makes no sense in the record is passed over."""
     try:
         plain = json.loads(read_bounded(folder / WHY))
     except (OSError, ValueError, RecursionError):

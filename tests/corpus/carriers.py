@@ -1,6 +1,6 @@
 """More texts: what carries secrets in logs, pages, commands and reports, and what only looks so.
 
-Each of these was told, or hidden, once.
+Each of these was shown, or hidden, once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a case of the corpus is: something that must be hidden, or something that must not.
 
 Values are made at run time from the names of the cases, so that no source text holds one, each is
-unique, and whoever meets one knows whose it is.
+unique, so that one that is found shows whose it is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REPORTED: Final = {
     "logged": f'logging.getLogger("shop").error({TEXT})\nassert 0',
     "compared": f'assert {TEXT} == "other"',
 }
-"""How a test tells a text."""
+"""How a test reports a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Case:
 
     Attributes:
         kind: What it is a case of.
-        name: What is special about it, and how it is told; unique within its kind.
+        name: What is special about it, and how it is reported; unique within its kind.
         body: Of the test.
         text: What `TEXT` stands for in it.
         head: Lines before the test, for its fixtures or marks.

@@ -13,7 +13,7 @@ _HOLDERS: Final = {
     "local": "{n} = {v}\nassert 0",
     "key": "row = {{{n!r}: {v}, 'id': 3}}\nassert 0",
     "attribute": "thing = Thing()\nsetattr(thing, {n!r}, {v})\nassert 0",
-    "argument": "telling.refuse({n}={v})",
+    "argument": "reporting.refuse({n}={v})",
 }
 
 _VALUES: Final = (
@@ -112,7 +112,7 @@ _VALUES: Final = (
     ("primary_key", "'order_id'"),
     ("sort_key", "'created_at'"),
     ("public_key_id", "'key-17'"),
-    ("signature", "inspect.signature(telling.charge)"),
+    ("signature", "inspect.signature(reporting.charge)"),
     ("sig", "15"),
     ("sid", "4"),
     ("passed", "'all three'"),

@@ -1,6 +1,6 @@
-"""What is told of the corpus, in a recorded run and in a served one, and what of it is wrong.
+"""What is shown of the corpus, in a recorded run and in a served one, and what of it is wrong.
 
-A secret misses where a piece of its value stands in anything that is told; a harmless value is a
+A secret misses where a piece of its value stands in anything that is shown; a harmless value is a
 false alarm where its own test has a tag.
 """
 
@@ -44,7 +44,7 @@ class Measured:
     """What was found.
 
     Attributes:
-        misses: Secrets that were told, and where.
+        misses: Secrets that were shown, and where.
         alarms: Harmless values that were hidden, and where.
         seconds: Of processor time of each part, with all processes that it started.
         sizes: Bytes of each surface that were looked at.
@@ -76,7 +76,7 @@ class Measured:
         missed = Counter(title.partition(":")[0] for title in self.misses)
         counted = sum(kinds.values()) - kinds[BEYOND]
         wrong = sum(missed.values()) - missed[BEYOND]
-        lines = [f"recall {self.recall:.1%}: {wrong} of {counted} secrets were told"]
+        lines = [f"recall {self.recall:.1%}: {wrong} of {counted} secrets were shown"]
         lines += [
             f"  {kind}: {missed[kind]} of {count}" + (" (don't count)" if kind == BEYOND else "")
             for kind, count in kinds.items()
@@ -140,7 +140,7 @@ def measure(folder: Path, *options: str, parts: Sequence[str] = ("recorded", "se
 
 
 Surface = tuple[str, bytes, str | None]
-"""Its name, what it told, and the harmless case that alone is told there."""
+"""Its name, what it showed, and the harmless case that alone is shown there."""
 
 
 def _recorded(project: Project, options: Sequence[str]) -> Iterator[Surface]:
@@ -148,7 +148,7 @@ def _recorded(project: Project, options: Sequence[str]) -> Iterator[Surface]:
     run = recorded(
         project.root,
         *(f"--cideldill-trace={file}:{line}={reported}" for file, line, reported in project.traces),
-        "--cideldill-record-calls=telling.*",
+        "--cideldill-record-calls=reporting.*",
         "--cideldill-summary=sum.md",
         *options,
         environment=project.environment,
@@ -175,7 +175,7 @@ def _recorded(project: Project, options: Sequence[str]) -> Iterator[Surface]:
 
 def _served(project: Project, options: Sequence[str]) -> Iterator[Surface]:
     """A run that pauses at each failure, over raw pipes: no library of a client hides a byte."""
-    arguments = (*QUIET, "--cideldill-record-calls=telling.*", *options)
+    arguments = (*QUIET, "--cideldill-record-calls=reporting.*", *options)
     environment: dict[str, Any] = {**project.environment}
     with front_end(project.root, *arguments, **environment) as end:
         end.initialize()

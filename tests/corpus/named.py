@@ -38,7 +38,7 @@ _HOLDERS: Final = {
     "dataclass": "settings = make_dataclass('Settings', ['host', {n!r}])('web', §)",
     "slot": "settings = slotted({n!r}, §)",
     "named tuple": "settings = namedtuple('Settings', ['host', {n!r}])('web', §)",
-    "argument": "telling.charge(3, **{{{n!r}: §}})",
+    "argument": "reporting.charge(3, **{{{n!r}: §}})",
     "attrs": "settings = alike({n!r}, §)",
 }
 
@@ -71,7 +71,7 @@ def _named() -> Iterator[Planted]:
             ("operand", f"{name} = §\nassert {name} == 'other'"),
             ("attribute operand", f"it = Client()\nit.{name} = §\nassert it.{name} == 1"),
             ("items compared", f"got = {{{name!r}: §}}\nassert got == {{{name!r}: None}}"),
-            ("callee", f"telling.refuse({name}=§)"),
+            ("callee", f"reporting.refuse({name}=§)"),
             ("deep", f"config = {{'db': [{{{name!r}: §}}]}}\nassert 0"),
             ("message", f"{name} = §\nraise RuntimeError(f'no way with {{{name}}}')"),
             ("exception", f"error = RuntimeError()\nerror.{name} = §\nraise error"),
@@ -198,12 +198,12 @@ _FUNCTIONS: Final = tuple(_REPORTING.split())
 def _results() -> Iterator[Planted]:
     for name in _FUNCTIONS:
         function = f"def {name}():\n    return §\n"
-        body = f"telling.{name}()\nassert 0"
+        body = f"reporting.{name}()\nassert 0"
         yield Planted(kind="result", name=f"{name}, recorded", body=body, function=function)
     for name in _FUNCTIONS[:5]:
         other = f"{name}_again"
         function = f"def {other}():\n    return §\n"
-        body = f"assert telling.{other}() == 'other'"
+        body = f"assert reporting.{other}() == 'other'"
         yield Planted(kind="result", name=f"{name}, operand", body=body, function=function)
 
 

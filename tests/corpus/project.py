@@ -56,7 +56,7 @@ from collections import namedtuple
 from dataclasses import dataclass, make_dataclass
 from unittest.mock import MagicMock
 
-import telling
+import reporting
 
 never = False
 
@@ -185,7 +185,7 @@ def write(root: Path) -> Project:
     _write(root, "vault.py", _VAULT)
     _write(root, "shop.py", _SHOP)
     functions = [_filled(each.function, n) for n, each in enumerate(SECRETS) if each.function]
-    _write(root, "telling.py", "\n\n".join([_REPORTING, *functions]))
+    _write(root, "reporting.py", "\n\n".join([_REPORTING, *functions]))
     settings = [_filled(each.conftest, n) for n, each in enumerate(SECRETS) if each.conftest]
     _write(root, "conftest.py", "\n".join([_CONFTEST, *settings, ""]))
     _write(root, "pytest.ini", "[pytest]\n")

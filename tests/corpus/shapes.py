@@ -153,7 +153,7 @@ _IN_WORDS: Final = ("it was {}", "could not use {} here", "got <{}>", "x={}", "(
 
 
 def cases() -> Iterator[Planted]:
-    """Each shape once, told in turns."""
+    """Each shape once, reported in turns."""
     reports = cycle(REPORTED)
     sentences = cycle(_IN_WORDS)
     for name, (shape, length, alphabet) in SHAPES.items():

@@ -1,4 +1,4 @@
-"""Secrets in Python source: in files that are read, and in the lines of frames that are told."""
+"""Secrets in Python source: in files that are read, and in the lines of frames that are shown."""
 
 from __future__ import annotations
 
@@ -116,10 +116,10 @@ def cases() -> Iterator[Planted]:
             continue  # other than these it means the same when it is indented
         yield Planted(kind="frame", name=name, source=body)
     for name, form in {
-        "failing call": 'telling.refuse(password="§")',
+        "failing call": 'reporting.refuse(password="§")',
         "failing comparison": 'token = None\nassert token == "§"',
         "failing default": 'assert os.environ.get("NO_PASSWORD", "§") is None',
         "failing pair": 'assert not [("password", "§")]',
-        "failing lines": 'telling.refuse(\n    api_key="§",\n)',
+        "failing lines": 'reporting.refuse(\n    api_key="§",\n)',
     }.items():
         yield Planted(kind="frame", name=name, source=form)

@@ -171,8 +171,8 @@ _BEYOND: Final = {
     "smtp": "AUTH PLAIN §",
     "redis": "AUTH § ok",
 }
-"""Nobody can ask for these: nothing tells their secrets from words. They are measured all the same,
-but don't count."""
+"""Nobody can ask for these: nothing distinguishes their secrets from words. They are measured all
+the same, but don't count."""
 
 
 def cases() -> Iterator[Planted]:

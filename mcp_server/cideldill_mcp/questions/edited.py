@@ -103,7 +103,7 @@ async def edits(
     finder = _Finder(test, of_files, files, redactor, frozenset(test_files))
     now = await asyncio.to_thread(finder.edits, changed, {})
     if any(not finder.is_of_tests(each.code) for each in now):
-        return finder.told(now, None)
+        return finder.remarks(now, None)
     before = {
         changed[name].before if name in changed else name: name
         for name in of_files
@@ -111,12 +111,12 @@ async def edits(
     }
     committed = await last_commit(root, before) if before else None
     if committed is None:
-        return finder.told(now, None)
+        return finder.remarks(now, None)
     commit, by_name = committed
     named = {before[name]: each for name, each in by_name.items()}
     later = {name: each.hunks for name, each in changed.items()}
     then = await asyncio.to_thread(finder.edits, named, later)
-    first, second = finder.told(then, commit), finder.told(now, None)
+    first, second = finder.remarks(then, commit), finder.remarks(now, None)
     return Remarks(first.lines + second.lines, first.evidence + second.evidence)
 
 
@@ -151,7 +151,7 @@ class _Finder:
     def edits(
         self, changed: Mapping[str, FileChange], later: Mapping[str, list[Hunk]]
     ) -> list[_Edit]:
-        """The edits, the most telling first.
+        """The edits, the most useful first.
 
         Args:
             changed: By file.
@@ -181,7 +181,7 @@ class _Finder:
         first = codes[0]
         return _Edit(first, first.first, first.last, text, "in a new file", is_file=True)
 
-    def told(self, found: list[_Edit], commit: Commit | None) -> Remarks:
+    def remarks(self, found: list[_Edit], commit: Commit | None) -> Remarks:
         """The lines for edits, and the edits as data."""
         if not found:
             return Remarks()

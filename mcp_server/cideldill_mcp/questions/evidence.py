@@ -58,8 +58,8 @@ class Culprit:
     @property
     def reason(self) -> str:
         """Why, in a few words."""
-        telling = [each for each in self.evidence if each.kind != INSIDE] or self.evidence
-        return "; ".join(dict.fromkeys(each.reason for each in telling[:3]))
+        useful = [each for each in self.evidence if each.kind != INSIDE] or self.evidence
+        return "; ".join(dict.fromkeys(each.reason for each in useful[:3]))
 
     def lines(self) -> list[int]:
         """The lines that the evidence is about."""

@@ -170,13 +170,13 @@ class _Comparison:
         ran_ever = Statements(listing, ever).starts
         missing = set.intersection(*ran_there) - ran_ever
         for region in _regions(listing, missing):
-            if self._is_told(region, here.code, only, ran_ever):
+            if self._is_evidence(region, here.code, only, ran_ever):
                 yield self._found("not here", here.code, listing, region, note)
 
-    def _is_told(
+    def _is_evidence(
         self, region: _Region, code: Code, only: Sequence[_Region], ran: Collection[int]
     ) -> bool:
-        """Whether it says something that a statement was left out.
+        """Whether it is evidence that a statement was left out.
 
         It does not where an exception left the function before, or where it is the other side of
         what only this test ran.

@@ -32,7 +32,7 @@ class Remarks:
 
     Attributes:
         lines: The text.
-        evidence: All of it as data, the most telling first.
+        evidence: All of it as data, the most useful first.
     """
 
     lines: list[str] = field(default_factory=list)

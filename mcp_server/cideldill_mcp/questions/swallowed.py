@@ -33,7 +33,7 @@ class Swallower(NamedTuple):
 
 
 def swallowed(test: RecordedTest, most: int) -> list[str]:
-    """Plain lines about exceptions that a test has swallowed, the most telling ones first.
+    """Plain lines about exceptions that a test has swallowed, the most useful ones first.
 
     Args:
         test: With `caught`.
@@ -51,7 +51,7 @@ def swallowed(test: RecordedTest, most: int) -> list[str]:
 
 
 def ranked(test: RecordedTest) -> list[Caught]:
-    """What a test has caught until it failed, the most telling first."""
+    """What a test has caught until it failed, the most useful first."""
     phases = [phase.name for phase in test.phases]
     failed = next((phase.name for phase in test.phases if phase.outcome == FAILED), None)
     if failed is not None:
@@ -61,7 +61,7 @@ def ranked(test: RecordedTest) -> list[Caught]:
 
 
 def swallowers(test: RecordedTest, most: int) -> list[Swallower]:
-    """The functions that raised, caught, or were left half done, of the most telling ones."""
+    """The functions that raised, caught, or were left half done, of the most useful ones."""
     found: list[Swallower] = []
     for each in ranked(test)[:most]:
         name = kind_of(each.text)

@@ -1,6 +1,6 @@
 """How runs are ended: Ctrl-C, time for their fixtures, SIGTERM, SIGKILL. Each run climbs once.
 
-Lives on the event loop. Whoever wants a run to end, a tool or the end of the front end itself, asks
+Lives on the event loop. Tools, and the front end at its own end, end a run by asking
 here; `docs/hangs.md` has the times for users.
 """
 
