@@ -6,22 +6,28 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import pytest
+import mcp
+import mcp.server
 
+from cideldill_mcp.sdk import prepare_import
 from cideldill_mcp.transports.http_server import HttpServer
 from cideldill_mcp.transports.stdio_server import Identity, StdioServer, capabilities
 
 DEADLINE_S = 120
 
 SERVE = """
-import json, sys
+import json, os, sys
 from cideldill_mcp.cli import main
-status = main([])
-sys.stderr.write("\\n" + json.dumps(sorted(sys.modules)))
-sys.exit(status)
+for opening in sys.argv[1:]:
+    os.dup2(os.open(opening, os.O_RDONLY), 0)
+    os.dup2(os.open(opening + ".answers", os.O_WRONLY | os.O_CREAT), 1)
+    assert main([]) == 0
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
+"""Serves one client after another, each of which has its requests in a file, and names modules."""
 
 HANDSHAKE: dict[str, Any] = {
     "protocolVersion": "2025-06-18",
@@ -41,11 +47,12 @@ NOT_ON_STDIO = ("mcp.client", "mcp.server.mcpserver", "mcp.server.auth", "mcp.se
 NO_LIBRARY = {"starlette", "sse_starlette", "uvicorn", "h11", "httpx", "httpx2", "jsonschema"}
 
 
-def _python(code: str, stdin: str = "", folder: Path | None = None) -> tuple[str, str]:
+def _python(code: str, *arguments: str, folder: Path | None = None) -> str:
+    """What code says on stderr."""
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
+        # To import without collecting takes nine tenths of the time.
+        [sys.executable, "-P", "-c", "import gc\ngc.disable()\n" + code, *arguments],
         cwd=folder,
-        input=stdin,
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -53,41 +60,57 @@ def _python(code: str, stdin: str = "", folder: Path | None = None) -> tuple[str
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
+    return done.stderr
 
 
-@pytest.mark.parametrize(
-    ("opening", "params"),
-    [("initialize", {}), ("server/discover", ENVELOPE)],
-    ids=["handshake", "without a handshake"],
-)
-def test_on_stdio_no_client_of_the_library_is_imported_and_nothing_of_http(
-    tmp_path: Path, opening: str, params: dict[str, Any]
-) -> None:
-    asked: list[dict[str, Any]] = [
-        {"id": 1, "method": opening, "params": params or HANDSHAKE},
-        *([] if params else [{"method": "notifications/initialized"}]),
-        {"id": 2, "method": "tools/list", "params": params},
-    ]
-    lines = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in asked)
-    answers, errors = _python(SERVE, lines, tmp_path)
-    first, second = (json.loads(line) for line in answers.splitlines())
-    assert "serverInfo" in json.dumps(first["result"])
-    assert {tool["name"] for tool in second["result"]["tools"]} > {"test_run", "test_why"}
+def test_on_stdio_no_client_of_the_library_is_imported_and_nothing_of_http(tmp_path: Path) -> None:
+    """With a handshake, and without."""
+    openings = [("initialize", {}), ("server/discover", ENVELOPE)]
+    for opening, params in openings:
+        asked: list[dict[str, Any]] = [
+            {"id": 1, "method": opening, "params": params or HANDSHAKE},
+            *([] if params else [{"method": "notifications/initialized"}]),
+            {"id": 2, "method": "tools/list", "params": params},
+        ]
+        lines = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in asked)
+        (tmp_path / opening.replace("/", "-")).write_text(lines, encoding="utf-8")
+    names = [opening.replace("/", "-") for opening, _ in openings]
+    errors = _python(SERVE, *names, folder=tmp_path)
+    for name in names:
+        answers = (tmp_path / f"{name}.answers").read_text(encoding="utf-8")
+        first, second = (json.loads(line) for line in answers.splitlines())
+        assert "serverInfo" in json.dumps(first["result"]), name
+        assert {tool["name"] for tool in second["result"]["tools"]} > {"test_run", "test_why"}
     modules = json.loads(errors.splitlines()[-1])
     assert "mcp.server.runner" in modules
     assert [name for name in modules if name.startswith(NOT_ON_STDIO)] == []
     assert {name.partition(".")[0] for name in modules} & NO_LIBRARY == set()
 
 
-def test_names_of_packages_whose_execution_was_deferred_are_there_when_they_are_used() -> None:
-    _python("""
+DEFERRED = """
 import sys, threading
 from cideldill_mcp.sdk import prepare_import
 prepare_import()
 import mcp.shared.message
 assert type(mcp).__name__ == "_Deferred", "executed for a module"
 assert "mcp.client" not in sys.modules
+"""
+
+BUILT_LATE = """
+import mcp_types, mcp_types.methods, pydantic
+class Mine(pydantic.BaseModel):
+    x: int
+late = mcp_types.methods.CLIENT_REQUESTS["tools/call", "2025-06-18"]
+assert Mine.__pydantic_complete__
+assert mcp_types.Implementation.__pydantic_complete__
+assert not late.__pydantic_complete__, "a model of the wire is built early"
+params = {"name": "test_run", "arguments": {}}
+mcp_types.methods.validate_client_request("tools/call", "2025-06-18", params)
+assert late.__pydantic_complete__
+assert type(mcp).__name__ == "_Deferred", "executed for a model"
+"""
+
+NAMES = """
 found = []
 threads = [threading.Thread(target=lambda: found.append(mcp.Client)) for _ in range(4)]
 for thread in threads:
@@ -111,36 +134,21 @@ except AttributeError as error:
     assert "nothing" in str(error)
 else:
     raise AssertionError("a name that the package does not have")
-""")
+"""
 
 
-def test_only_models_of_the_wire_are_built_late() -> None:
-    _python("""
-import pydantic
-from cideldill_mcp.sdk import prepare_import
-prepare_import()
-import mcp_types, mcp_types.methods
-class Mine(pydantic.BaseModel):
-    x: int
-late = mcp_types.methods.CLIENT_REQUESTS["tools/call", "2025-06-18"]
-assert Mine.__pydantic_complete__
-assert mcp_types.Implementation.__pydantic_complete__
-assert not late.__pydantic_complete__
-params = {"name": "test_run", "arguments": {}}
-mcp_types.methods.validate_client_request("tools/call", "2025-06-18", params)
-assert late.__pydantic_complete__
-""")
+def test_what_was_deferred_is_there_when_it_is_used() -> None:
+    """Only models of the wire are built late, and the names of the packages come with their use."""
+    _python(DEFERRED + BUILT_LATE + NAMES)
 
 
 def test_packages_that_are_imported_already_stay_as_they_are() -> None:
-    _python("""
-import mcp
-before = mcp.Client
-from cideldill_mcp.sdk import prepare_import
-prepare_import()
-import mcp.server
-assert mcp.Client is before and type(mcp).__name__ == "module"
-""")
+    before = mcp.Client
+    prepare_import()
+    assert mcp.Client is before
+    for name, package in (("mcp", mcp), ("mcp.server", mcp.server)):
+        assert sys.modules[name] is package
+        assert type(package) is ModuleType
 
 
 def test_the_server_of_stdio_has_all_that_the_library_s_own_has() -> None:

@@ -485,7 +485,10 @@ def test_output_accepted_before_the_end_is_written() -> None:
 
 
 CLAIMING = """
-import os, subprocess, sys
+import gc, os, subprocess, sys
+from cideldill_mcp.sdk import prepare_import
+gc.disable()  # to import as the front end does takes half of the time
+prepare_import()
 from cideldill_mcp.transports.stdio import claim_stdio
 read_fd, write_fd = claim_stdio()
 assert read_fd > 2 and write_fd > 2
