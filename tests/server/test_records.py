@@ -16,12 +16,11 @@ import pytest
 from cideldill_mcp.callrecords import store
 from cideldill_mcp.callrecords.records import CallFilter, CallPage, Records
 from cideldill_mcp.callrecords.store import Table
-from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.replies.render import fit
 from cideldill_mcp.tools.records import is_meant_by
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.sourcecode.names import parse_function_name
-from tests.server.processes import Front, Process, in_loop, serving
+from tests.server.processes import WAITING, Front, Process, in_loop, serving
 
 KEYS = {
     "call_id", "method_name", "qualified_name", "status", "pretty_args", "pretty_kwargs",
@@ -698,7 +697,7 @@ async def test_the_event_log_keeps_its_calls() -> None:
 async def test_listing_tests_records_nothing() -> None:
     """Imports run code; a listing is no run that a client knows."""
     async with serving() as front:
-        front.runs.recipe = Recipe(["sh", "-c", "exec sleep 60"], [])  # any argument may follow
+        front.runs.recipe = WAITING
         await front.start(listing=True)
         process = await front.greeted("main", "l1")
         await process.until_begin()
