@@ -7,6 +7,7 @@ Exit codes alone lie.
 from __future__ import annotations
 
 import signal
+from itertools import product
 from typing import Any
 
 import pytest
@@ -140,30 +141,22 @@ def test_an_interrupted_run_says_what_struck() -> None:
     assert classify(evidence(9, 9, True, interrupted="Exit: nine"))["message"] == "Exit: nine"
 
 
-@pytest.mark.parametrize("code", [-15, -9, 1, None])
-@pytest.mark.parametrize("seconds", [None, 0.0, 30.04])
-@pytest.mark.parametrize("last", [None, LAST])
-@pytest.mark.parametrize("tore_down", [True, False])
-@pytest.mark.parametrize("exit_code", [None, 2])
-def test_whatever_was_cut_has_an_end_that_says_so(
-    code: int | None,
-    seconds: float | None,
-    last: FilePosition | None,
-    tore_down: bool,
-    exit_code: int | None,
-) -> None:
+def test_whatever_was_cut_has_an_end_that_says_so() -> None:
     """Without an end the run would go on for ever."""
-    cut = Cut("SIGTERM", seconds, tore_down)
-    ended = classify(evidence(code, exit_code, False, stopped=True, cut=cut, last=last))
-    was_cut = exit_code is None or (code or 0) < 0
-    assert (ended["kind"], "teardown" in ended) == (
-        "finished" if exit_code else "interrupted",
-        was_cut,
-    )
-    if was_cut:
-        assert ended["message"].endswith("(SIGKILL)" if code == -9 else "(SIGTERM)")
-    if exit_code is None and last is not None:
-        assert ended["lastPhase"] == ("teardown" if tore_down else "call")
+    for case in product(
+        (-15, -9, 1, None), (None, 0.0, 30.04), (None, LAST), (True, False), (None, 2)
+    ):
+        code, seconds, last, tore_down, exit_code = case
+        cut = Cut("SIGTERM", seconds, tore_down)
+        ended = classify(evidence(code, exit_code, False, stopped=True, cut=cut, last=last))
+        was_cut = exit_code is None or (code or 0) < 0
+        kind = "finished" if exit_code else "interrupted"
+        assert (ended["kind"], "teardown" in ended) == (kind, was_cut), case
+        if was_cut:
+            signal_name = "(SIGKILL)" if code == -9 else "(SIGTERM)"
+            assert ended["message"].endswith(signal_name), case
+        if exit_code is None and last is not None:
+            assert ended["lastPhase"] == ("teardown" if tore_down else "call"), case
 
 
 @pytest.mark.parametrize(
