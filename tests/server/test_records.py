@@ -20,6 +20,7 @@ from cideldill_mcp.replies.render import fit
 from cideldill_mcp.tools.records import is_meant_by
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.sourcecode.names import parse_function_name
+from tests.server.logs import alone
 from tests.server.processes import WAITING, Front, Process, in_loop, serving
 
 KEYS = {
@@ -62,7 +63,7 @@ def running(number: int, **changes: Any) -> dict[str, Any]:
 def page(
     records: Records, wanted: CallFilter = EVERYTHING, limit: int = 1_000, before: str | None = None
 ) -> CallPage:
-    return asyncio.run(records.page(wanted, limit, before))
+    return alone(records.page(wanted, limit, before))
 
 
 def numbers(found: CallPage) -> list[int]:
