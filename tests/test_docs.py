@@ -314,8 +314,10 @@ def test_the_architecture_names_every_room_and_no_other() -> None:
     assert reported == rooms
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_leads_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
-    local = [target for target in targets if not target.startswith("https://")]
-    assert [target for target in local if not (page.parent / target).exists()] == []
+def test_every_link_leads_somewhere() -> None:
+    lost = []
+    for page in PAGES:
+        targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+        local = [target for target in targets if not target.startswith("https://")]
+        lost += [(page, target) for target in local if not (page.parent / target).exists()]
+    assert lost == []
