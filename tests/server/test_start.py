@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import mcp
 import mcp.server
+import pytest
 
 from cideldill_mcp.sdk import prepare_import
 from cideldill_mcp.transports.http_server import HttpServer
@@ -25,7 +27,7 @@ for opening in sys.argv[1:]:
     os.dup2(os.open(opening, os.O_RDONLY), 0)
     os.dup2(os.open(opening + ".answers", os.O_WRONLY | os.O_CREAT), 1)
     assert main([]) == 0
-print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+print(json.dumps(sorted(sys.modules)), file=sys.stderr, flush=True)
 """
 """Serves one client after another, each of which has its requests in a file, and names modules."""
 
@@ -47,56 +49,10 @@ NOT_ON_STDIO = ("mcp.client", "mcp.server.mcpserver", "mcp.server.auth", "mcp.se
 NO_LIBRARY = {"starlette", "sse_starlette", "uvicorn", "h11", "httpx", "httpx2", "jsonschema"}
 
 
-def _python(code: str, *arguments: str, folder: Path | None = None) -> str:
-    """What code says on stderr."""
-    done = subprocess.run(
-        # To import without collecting takes nine tenths of the time.
-        [sys.executable, "-P", "-c", "import gc\ngc.disable()\n" + code, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stderr
-
-
-def test_on_stdio_no_client_of_the_library_is_imported_and_nothing_of_http(tmp_path: Path) -> None:
-    """With a handshake, and without."""
-    openings = [("initialize", {}), ("server/discover", ENVELOPE)]
-    for opening, params in openings:
-        asked: list[dict[str, Any]] = [
-            {"id": 1, "method": opening, "params": params or HANDSHAKE},
-            *([] if params else [{"method": "notifications/initialized"}]),
-            {"id": 2, "method": "tools/list", "params": params},
-        ]
-        lines = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in asked)
-        (tmp_path / opening.replace("/", "-")).write_text(lines, encoding="utf-8")
-    names = [opening.replace("/", "-") for opening, _ in openings]
-    errors = _python(SERVE, *names, folder=tmp_path)
-    for name in names:
-        answers = (tmp_path / f"{name}.answers").read_text(encoding="utf-8")
-        first, second = (json.loads(line) for line in answers.splitlines())
-        assert "serverInfo" in json.dumps(first["result"]), name
-        assert {tool["name"] for tool in second["result"]["tools"]} > {"test_run", "test_why"}
-    modules = json.loads(errors.splitlines()[-1])
-    assert "mcp.server.runner" in modules
-    assert [name for name in modules if name.startswith(NOT_ON_STDIO)] == []
-    assert {name.partition(".")[0] for name in modules} & NO_LIBRARY == set()
-
-
-DEFERRED = """
-import sys, threading
-from cideldill_mcp.sdk import prepare_import
-prepare_import()
+LATER = """
+import threading
 import mcp.shared.message
 assert type(mcp).__name__ == "_Deferred", "executed for a module"
-assert "mcp.client" not in sys.modules
-"""
-
-BUILT_LATE = """
 import mcp_types, mcp_types.methods, pydantic
 class Mine(pydantic.BaseModel):
     x: int
@@ -108,9 +64,6 @@ params = {"name": "test_run", "arguments": {}}
 mcp_types.methods.validate_client_request("tools/call", "2025-06-18", params)
 assert late.__pydantic_complete__
 assert type(mcp).__name__ == "_Deferred", "executed for a model"
-"""
-
-NAMES = """
 found = []
 threads = [threading.Thread(target=lambda: found.append(mcp.Client)) for _ in range(4)]
 for thread in threads:
@@ -135,11 +88,73 @@ except AttributeError as error:
 else:
     raise AssertionError("a name that the package does not have")
 """
+"""What was deferred is used, after all."""
 
 
-def test_what_was_deferred_is_there_when_it_is_used() -> None:
+@dataclass(frozen=True)
+class Served:
+    """What a process did that served clients, and then looked at what was deferred.
+
+    Attributes:
+        answers: By opening of a client.
+        modules: Those that were imported when the clients had left.
+        failure: What it found wrong afterwards; empty: nothing.
+    """
+
+    answers: dict[str, list[dict[str, Any]]]
+    modules: list[str]
+    failure: str
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """One process for all, as it takes a second to start."""
+    folder = tmp_path_factory.mktemp("served")
+    openings = {"initialize": {}, "server/discover": ENVELOPE}
+    files = [folder / opening.replace("/", "-") for opening in openings]
+    for file, (opening, params) in zip(files, openings.items(), strict=True):
+        asked: list[dict[str, Any]] = [
+            {"id": 1, "method": opening, "params": params or HANDSHAKE},
+            *([] if params else [{"method": "notifications/initialized"}]),
+            {"id": 2, "method": "tools/list", "params": params},
+        ]
+        lines = (json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in asked)
+        file.write_text("".join(lines), encoding="utf-8")
+    done = subprocess.run(
+        # To import without collecting takes nine tenths of the time.
+        [sys.executable, "-P", "-c", f"import gc\ngc.disable()\n{SERVE}{LATER}", *map(str, files)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    modules = [line for line in done.stderr.splitlines() if line.startswith('["')]
+    assert modules, done.stderr
+    answers = {
+        opening: [json.loads(line) for line in Path(f"{file}.answers").read_bytes().splitlines()]
+        for opening, file in zip(openings, files, strict=True)
+    }
+    return Served(answers, json.loads(modules[0]), done.stderr if done.returncode else "")
+
+
+@pytest.mark.parametrize("opening", ["initialize", "server/discover"])
+def test_a_client_is_served_with_and_without_a_handshake(served: Served, opening: str) -> None:
+    first, second = served.answers[opening]
+    assert "serverInfo" in json.dumps(first["result"])
+    assert {tool["name"] for tool in second["result"]["tools"]} > {"test_run", "test_why"}
+
+
+def test_on_stdio_no_client_of_the_library_is_imported_and_nothing_of_http(served: Served) -> None:
+    assert "mcp.server.runner" in served.modules
+    assert [name for name in served.modules if name.startswith(NOT_ON_STDIO)] == []
+    assert {name.partition(".")[0] for name in served.modules} & NO_LIBRARY == set()
+
+
+def test_what_was_deferred_is_there_when_it_is_used(served: Served) -> None:
     """Only models of the wire are built late, and the names of the packages come with their use."""
-    _python(DEFERRED + BUILT_LATE + NAMES)
+    assert served.failure == ""
 
 
 def test_packages_that_are_imported_already_stay_as_they_are() -> None:
