@@ -360,15 +360,32 @@ def test_a_diff_of_a_file_that_is_not_there_is_refused(project: Project) -> None
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "  d", "-- e", "++ f", "\f"]), max_size=12)
 
 
-@pytest.mark.full
-@pytest.mark.quick("40")
-@pytest.mark.parametrize("examples", [40, 150])
-def test_what_difflib_writes_is_read(examples: int) -> None:
-    settings(max_examples=examples, deadline=None)(check_diff)()
+DIFFS = given(
+    before=LINES,
+    after=LINES,
+    context=st.integers(0, 4),
+    ends=st.tuples(st.booleans(), st.booleans()),
+)
 
 
 @example(["-- e", "b", "a", "a"], ["++ f", "b", "a"], 0, (False, False))
-@given(before=LINES, after=LINES, context=st.integers(0, 4), ends=st.tuples(*[st.booleans()] * 2))
+@DIFFS
+@settings(max_examples=40, deadline=None)
+def test_what_difflib_writes_is_read(
+    before: list[str], after: list[str], context: int, ends: tuple[bool, bool]
+) -> None:
+    check_diff(before, after, context, ends)
+
+
+@pytest.mark.full
+@DIFFS
+@settings(max_examples=150, deadline=None)
+def test_more_of_what_difflib_writes_is_read(
+    before: list[str], after: list[str], context: int, ends: tuple[bool, bool]
+) -> None:
+    check_diff(before, after, context, ends)
+
+
 def check_diff(before: list[str], after: list[str], context: int, ends: tuple[bool, bool]) -> None:
     """difflib has no mark for a missing line feed at the end; here it is set as git does."""
     texts = ["\n".join(each) + "\n" * end for each, end in zip((before, after), ends, strict=True)]
