@@ -6,14 +6,18 @@ The forms: the documentation of Claude Code's plugins and hooks, of Gemini CLI's
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -212,25 +216,39 @@ def event(command: str, output: Any, name: str = "PostToolUse", **more: Any) -> 
     return {"session_id": "s", "cwd": "/", "hook_event_name": name, **asked, **told, **more}
 
 
-def run(plain: object, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    given = plain if isinstance(plain, bytes) else json.dumps(plain).encode()
-    return subprocess.run(
+def run(plain: object) -> str:
+    """What the hook prints, as a process of its own."""
+    done = subprocess.run(
         [sys.executable, str(HOOK)],
-        input=given,
-        cwd=cwd,
+        input=encoded(plain),
         env=clean_environment(PATH="/nowhere"),
         capture_output=True,
         check=False,
     )
-
-
-def context(plain: object) -> str | None:
-    """What the agent is told; None: nothing."""
-    done = run(plain)
     assert (done.returncode, done.stderr) == (0, b"")
-    if not done.stdout:
+    return done.stdout.decode()
+
+
+def run_here(plain: object) -> str:
+    """The same without a process, whose start takes longer than its answer."""
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(io.StringIO()) as printed:
+        patched.setenv("PATH", "/nowhere")
+        given = io.TextIOWrapper(io.BytesIO(encoded(plain)), encoding="utf-8")
+        patched.setattr(sys, "stdin", given)
+        runpy.run_path(str(HOOK), run_name="__main__")
+    return printed.getvalue()
+
+
+def encoded(plain: object) -> bytes:
+    return plain if isinstance(plain, bytes) else json.dumps(plain).encode()
+
+
+def context(plain: object, hook: Callable[[object], str] = run_here) -> str | None:
+    """What the agent is told; None: nothing."""
+    printed = hook(plain)
+    if not printed:
         return None
-    reply = json.loads(done.stdout)
+    reply = json.loads(printed)
     assert reply.keys() == {"hookSpecificOutput"}
     specific = reply["hookSpecificOutput"]
     assert isinstance(plain, dict)
@@ -255,7 +273,7 @@ def test_both_events_after_a_command_start_the_hook() -> None:
 
 @pytest.mark.parametrize("name", ["PostToolUse", "PostToolUseFailure"])
 def test_a_failed_pytest_is_answered_with_the_command_for_its_first_failure(name: str) -> None:
-    told = context(event("cd shop && python -m pytest -q | tail -5", SUMMARY, name))
+    told = context(event("cd shop && python -m pytest -q | tail -5", SUMMARY, name), run)
     assert told is not None
     assert f"python -m cideldill_mcp.commands.main why '{FIRST}'" in told
     assert "2 more failed" in told
@@ -307,8 +325,11 @@ def test_nothing_else_is_answered(command: str, output: str) -> None:
     [b"", b"\xff", b"[]", b"null", b'{"tool_input": 1}', b"{" * 99_999, event("pytest", None)],
 )
 def test_the_hook_bears_any_input(given: object) -> None:
-    done = run(given)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert run_here(given) == ""
+
+
+def test_a_process_that_gets_no_text_ends_well() -> None:
+    assert run(b"\xff") == ""
 
 
 def test_the_command_is_that_of_the_project(tmp_path: Path) -> None:

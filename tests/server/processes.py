@@ -9,17 +9,21 @@ import asyncio
 import contextlib
 import functools
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import mcp_types as types
+import pytest
 
+from cideldill_mcp.breakpoints import inspection
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.events.log import EventLog
+from cideldill_mcp.processes import helpers
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.questions.beside_runs import questions_beside
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import Run, RunOrder
+from cideldill_mcp.sources import questions
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.definitions import Progress
 from cideldill_mcp.tools.toolbox import Toolbox
@@ -34,7 +38,11 @@ from pytest_cideldill.protocol import (
     to_plain,
 )
 from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
+from pytest_cideldill.sourcecode import helper
 from tests.reply_table import checked
+
+WAITING = Recipe(["sh", "-c", "exec sleep 60"], [])
+"""Starts a child that never dials in; any argument may follow."""
 
 NO_PID = 4_194_305
 """Of no process: systems count less far."""
@@ -53,6 +61,37 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
         asyncio.run(asyncio.wait_for(test(*args, **kwargs), 3 * DEADLINE_S))
 
     return run
+
+
+@contextlib.contextmanager
+def answered_here(*interpreter: str) -> Iterator[None]:
+    """Questions about sources, asked of this interpreter, are answered without another process.
+
+    Which takes a tenth of a second to start; tests of how it is asked start it.
+    """
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        reply = helper.answer(json.loads(json.dumps(request)))
+        read: dict[str, Any] = json.loads(json.dumps(reply))
+        return read
+
+    async def ask(
+        command: Sequence[str], module: str, request: dict[str, Any], within_s: float
+    ) -> dict[str, Any]:
+        if (*command,) == interpreter:
+            return answer(request)
+        return await helpers.ask(command, module, request, within_s)
+
+    class Here(helpers.Helper):
+        async def ask(self, request: dict[str, Any], within_s: float) -> dict[str, Any]:
+            if (*self._command[: len(interpreter)],) == interpreter:
+                return answer(request)
+            return await super().ask(request, within_s)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inspection, "ask", ask)
+        patched.setattr(questions, "Helper", Here)
+        yield
 
 
 class Process:

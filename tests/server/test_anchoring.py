@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,16 @@ from cideldill_mcp.breakpoints.reanchor import reanchor
 from cideldill_mcp.processes.helpers import Helper
 from cideldill_mcp.processes.launch import Recipe
 from pytest_cideldill.errors import ErrorCode, Refusal
-from tests.server.processes import in_loop
+from tests.server.processes import answered_here, in_loop
 
 SHOP = "import math\nprice = 1\n"
+
+
+@pytest.fixture
+def here() -> Iterator[None]:
+    """No process is started for the questions to this interpreter."""
+    with answered_here(sys.executable):
+        yield
 
 
 @in_loop
@@ -60,6 +68,7 @@ async def test_only_files_that_were_edited_are_looked_at(
     assert asked == [str(tmp_path / "a.py"), str(tmp_path / "b.py")]
 
 
+@pytest.mark.usefixtures("here")
 @in_loop
 async def test_while_nobody_can_be_asked_it_stays_and_the_next_run_asks_again(
     tmp_path: Path,
@@ -78,6 +87,7 @@ async def test_while_nobody_can_be_asked_it_stays_and_the_next_run_asks_again(
     assert (added.place.line, added.message) == (3, f"moved from 2 to 3; {added.pending}")
 
 
+@pytest.mark.usefixtures("here")
 @in_loop
 async def test_mistakes_are_distinguished_from_places(tmp_path: Path) -> None:
     """Of many questions each has its own answer."""

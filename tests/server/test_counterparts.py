@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from cideldill_mcp.questions.counterparts import Counterparts
 from cideldill_mcp.questions.recorded import Code
 
@@ -26,17 +24,17 @@ def edited(lines: list[str], chosen: random.Random) -> tuple[list[str], dict[int
     return made, kept
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_lines_that_only_moved_are_found(seed: int) -> None:
-    chosen = random.Random(seed)
-    left = [f"line {number} = {chosen.random()}" for number in range(1, chosen.randint(2, 80))]
-    right, kept = edited(left, chosen)
-    lines = Counterparts(left, right)
-    assert {number: lines.right(number) for number in kept} == kept
-    both = [(each, lines.right(each)) for each in range(1, len(left) + 1) if lines.right(each)]
-    assert all(lines.left(other) == each for each, other in both)
-    assert [other for _, other in both] == sorted(other for _, other in both)
-    assert all(lines.left_near(each) <= len(left) for each in range(1, len(right) + 1))
+def test_lines_that_only_moved_are_found() -> None:
+    for seed in range(30):
+        chosen = random.Random(seed)
+        left = [f"line {number} = {chosen.random()}" for number in range(1, chosen.randint(2, 80))]
+        right, kept = edited(left, chosen)
+        lines = Counterparts(left, right)
+        assert {number: lines.right(number) for number in kept} == kept, seed
+        both = [(each, lines.right(each)) for each in range(1, len(left) + 1) if lines.right(each)]
+        assert all(lines.left(other) == each for each, other in both), seed
+        assert [other for _, other in both] == sorted(other for _, other in both), seed
+        assert all(lines.left_near(each) <= len(left) for each in range(1, len(right) + 1)), seed
 
 
 def function(name: str, first: int, last: int) -> Code:

@@ -28,9 +28,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-def every_param() -> list[Any]:
-    params = [(tool, param) for tool in ALL for param in tool.checked]
-    return [pytest.param(*each, id=f"{each[0].name}-{each[1].name}") for each in params]
+PARAMS = [(tool, param) for tool in ALL for param in tool.checked]
 
 
 def good(param: Param) -> Any:
@@ -58,114 +56,114 @@ def enough(tool: Tool) -> dict[str, Any]:
     return {param.name: good(param) for param in tool.params if param.required}
 
 
-def refused(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    with pytest.raises(Refusal) as caught:
-        tool.check(arguments)
-    return caught.value.to_plain()
+def refused(tool: Tool | Param, given: Any) -> dict[str, Any]:
+    """The refusal of arguments, or of the value of a parameter."""
+    try:
+        tool.check(given)
+    except Refusal as refusal:
+        return refusal.to_plain()
+    raise AssertionError(f"{tool.name} takes {given!r}")
 
 
 # --- checking arguments, over the whole table ---------------------------------------------------
 
 
-@pytest.mark.parametrize(("tool", "param"), every_param())
-def test_a_value_of_another_type_is_refused(tool: Tool, param: Param) -> None:
+def test_a_value_of_another_type_is_refused() -> None:
     """`invalid_parameter` with `parameter` and `expected`; no silent coercion."""
-    for json_type, value in VALUES.items():
-        if json_type in taken_types(param):
-            continue
-        body = refused(tool, enough(tool) | {param.name: value})
-        assert (body["error"], body["parameter"]) == (str(param.refuse_as), param.name)
-        assert body["expected"]
-        assert param.name in body["message"]
+    for tool, param in PARAMS:
+        for json_type in VALUES.keys() - taken_types(param):
+            body = refused(tool, enough(tool) | {param.name: VALUES[json_type]})
+            case = (tool.name, json_type, body)
+            assert (body["error"], body["parameter"]) == (str(param.refuse_as), param.name), case
+            assert body["expected"], case
+            assert param.name in body["message"], case
 
 
-@pytest.mark.parametrize(("tool", "param"), every_param())
-def test_a_good_value_is_taken_as_it_is(tool: Tool, param: Param) -> None:
+def test_a_good_value_is_taken_as_it_is() -> None:
     """And one that is left out, or null, becomes the default."""
-    value = good(param)
-    taken = tool.check(enough(tool) | {param.name: value})[param.name]
-    assert (taken, type(taken)) == (value, type(value))
-    if not param.required:
-        assert tool.check(enough(tool) | {param.name: None})[param.name] == param.default
-        assert tool.check(enough(tool))[param.name] == param.default
+    for tool, param in PARAMS:
+        value, case = good(param), (tool.name, param.name)
+        taken = tool.check(enough(tool) | {param.name: value})[param.name]
+        assert (taken, type(taken)) == (value, type(value)), case
+        if not param.required:
+            assert tool.check(enough(tool) | {param.name: None})[param.name] == param.default, case
+            assert tool.check(enough(tool))[param.name] == param.default, case
 
 
-@pytest.mark.parametrize(
-    ("tool", "param"), [each for each in every_param() if each.values[1].required]
-)
-def test_a_required_value_that_is_missing_or_blank_is_refused(tool: Tool, param: Param) -> None:
+def test_a_required_value_that_is_missing_or_blank_is_refused() -> None:
     """`missing_parameter` (+ `parameter`)."""
-    for missing in ({}, {param.name: None}, {param.name: ""}, {param.name: " \t\n"}):
-        body = refused(tool, {**enough(tool), param.name: None} | missing)
-        assert (body["error"], body["parameter"]) == ("missing_parameter", param.name)
-        assert param.name in body["message"]
+    for tool, param in PARAMS:
+        if not param.required:
+            continue
+        for missing in ({}, {param.name: None}, {param.name: ""}, {param.name: " \t\n"}):
+            body = refused(tool, {**enough(tool), param.name: None} | missing)
+            case = (tool.name, missing, body)
+            assert (body["error"], body["parameter"]) == ("missing_parameter", param.name), case
+            assert param.name in body["message"], case
 
 
-@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
-def test_unknown_extra_parameters_are_ignored(tool: Tool) -> None:
-    checked = tool.check(enough(tool) | {"no_such_parameter": object(), "": 1})
-    assert set(checked) == {param.name for param in tool.checked}
+def test_unknown_extra_parameters_are_ignored() -> None:
+    for tool in ALL:
+        checked = tool.check(enough(tool) | {"no_such_parameter": object(), "": 1})
+        assert set(checked) == {param.name for param in tool.checked}, tool.name
 
 
-@pytest.mark.parametrize(
-    ("param", "value", "expected"),
-    [
-        (Param("n", "integer"), True, "integer"),  # bool is an int in Python, not in JSON
-        (Param("n", "integer"), 1.5, "integer"),
-        (Param("n", "integer"), float("nan"), "integer"),
-        (Param("n", "integer"), float("inf"), "integer"),
-        (Param("n", "integer"), "nine", "integer"),
-        (Param("n", "integer"), "9.5", "integer"),
-        (Param("n", "integer"), "true", "integer"),
-        (Param("n", "integer"), "", "integer"),
-        (Param("n", "integer"), " 9", "integer"),
-        (Param("n", "integer"), "09", "integer"),
-        (Param("n", "integer"), "+9", "integer"),
-        (Param("n", "integer"), "0x9", "integer"),
-        (Param("n", "integer"), "\u0669", "integer"),  # a digit, but none of JSON's
-        (Param("n", "integer"), "[9]", "integer"),
-        (Param("n", "number"), False, "number"),
-        (Param("n", "number"), float("nan"), "number"),
-        (Param("n", "number"), "NaN", "number"),
-        (Param("n", "number"), "-Infinity", "number"),
-        (Param("n", "number"), "1e999", "number"),
-        (Param("n", "number"), "1.", "number"),
-        (Param("n", "boolean"), 0, "boolean"),
-        (Param("n", "boolean"), "True", "boolean"),
-        (Param("n", "boolean"), "yes", "boolean"),
-        (Param("n", "boolean"), "1", "boolean"),
-        (Param("n", "string"), 5, "string"),
-        (Param("n", "array", items="string"), ["a", 1], "array of string"),
-        (Param("n", "array", items="integer"), [1, True], "array of integer"),
-        (Param("n", "array", items="string"), {"a": 1}, "array of string"),
-        (Param("n", "array", items="string"), '{"a": 1}', "array of string"),
-        (Param("n", "array", items="string"), "", "array of string"),
-        (Param("n", "array", items="string"), " ", "array of string"),
-        (Param("n", "array", items="object"), 5, "array of object"),
-        (Param("n", "array"), {"a": 1}, "array"),
-        (Param("n", "array"), "5", "array"),  # the text, or the number?
-        (Param("n", "array"), '{"$eval": "[1]"}', "array"),  # the list, or its item?
-        (Param("n", "object"), ["a"], "object"),
-        (Param("n", "object"), '["a"]', "object"),
-        (Param("n", "string", choices=("a", "b")), "c", "one of: a, b"),
-        (Param("n", "integer", minimum=1), 0, "integer of at least 1"),
-        (Param("n", "number", maximum=300), 300.5, "number of at most 300"),
-        (Param("n", "number", minimum=0.1, maximum=1), -1e308, "number of at least 0.1"),
-        (Param("n", "number", maximum=300), float("inf"), "number"),
-    ],
+MISFITS: tuple[tuple[Param, Any, str], ...] = (
+    (Param("n", "integer"), True, "integer"),  # bool is an int in Python, not in JSON
+    (Param("n", "integer"), 1.5, "integer"),
+    (Param("n", "integer"), float("nan"), "integer"),
+    (Param("n", "integer"), float("inf"), "integer"),
+    (Param("n", "integer"), "nine", "integer"),
+    (Param("n", "integer"), "9.5", "integer"),
+    (Param("n", "integer"), "true", "integer"),
+    (Param("n", "integer"), "", "integer"),
+    (Param("n", "integer"), " 9", "integer"),
+    (Param("n", "integer"), "09", "integer"),
+    (Param("n", "integer"), "+9", "integer"),
+    (Param("n", "integer"), "0x9", "integer"),
+    (Param("n", "integer"), "\u0669", "integer"),  # a digit, but none of JSON's
+    (Param("n", "integer"), "[9]", "integer"),
+    (Param("n", "number"), False, "number"),
+    (Param("n", "number"), float("nan"), "number"),
+    (Param("n", "number"), "NaN", "number"),
+    (Param("n", "number"), "-Infinity", "number"),
+    (Param("n", "number"), "1e999", "number"),
+    (Param("n", "number"), "1.", "number"),
+    (Param("n", "boolean"), 0, "boolean"),
+    (Param("n", "boolean"), "True", "boolean"),
+    (Param("n", "boolean"), "yes", "boolean"),
+    (Param("n", "boolean"), "1", "boolean"),
+    (Param("n", "string"), 5, "string"),
+    (Param("n", "array", items="string"), ["a", 1], "array of string"),
+    (Param("n", "array", items="integer"), [1, True], "array of integer"),
+    (Param("n", "array", items="string"), {"a": 1}, "array of string"),
+    (Param("n", "array", items="string"), '{"a": 1}', "array of string"),
+    (Param("n", "array", items="string"), "", "array of string"),
+    (Param("n", "array", items="string"), " ", "array of string"),
+    (Param("n", "array", items="object"), 5, "array of object"),
+    (Param("n", "array"), {"a": 1}, "array"),
+    (Param("n", "array"), "5", "array"),  # the text, or the number?
+    (Param("n", "array"), '{"$eval": "[1]"}', "array"),  # the list, or its item?
+    (Param("n", "object"), ["a"], "object"),
+    (Param("n", "object"), '["a"]', "object"),
+    (Param("n", "string", choices=("a", "b")), "c", "one of: a, b"),
+    (Param("n", "integer", minimum=1), 0, "integer of at least 1"),
+    (Param("n", "number", maximum=300), 300.5, "number of at most 300"),
+    (Param("n", "number", minimum=0.1, maximum=1), -1e308, "number of at least 0.1"),
+    (Param("n", "number", maximum=300), float("inf"), "number"),
 )
-def test_what_does_not_fit_is_reported_with_what_would(
-    param: Param, value: Any, expected: str
-) -> None:
+"""A value for each parameter, and what the refusal says is expected."""
+
+
+def test_what_does_not_fit_is_reported_with_what_would() -> None:
     """The message names the offending thing and the way out."""
-    with pytest.raises(Refusal) as caught:
-        param.check(value)
-    assert caught.value.to_plain() == {
-        "error": "invalid_parameter",
-        "message": f"parameter 'n' is {value!r}, expected {expected}",
-        "parameter": "n",
-        "expected": expected,
-    }
+    for param, value, expected in MISFITS:
+        assert refused(param, value) == {
+            "error": "invalid_parameter",
+            "message": f"parameter 'n' is {value!r}, expected {expected}",
+            "parameter": "n",
+            "expected": expected,
+        }
 
 
 SPELLED: dict[str, list[tuple[Any, Any]]] = {
@@ -227,23 +225,23 @@ def spellings(param: Param) -> list[tuple[Any, Any]]:
     return fitting
 
 
-@pytest.mark.parametrize(("tool", "param"), every_param())
-def test_every_parameter_takes_each_spelling_of_its_type(tool: Tool, param: Param) -> None:
+def test_every_parameter_takes_each_spelling_of_its_type() -> None:
     """Whole floats, and JSON in a string, for numbers, lists and objects."""
-    assert param.type == "any" or spellings(param)
-    for sent, meant in spellings(param):
-        if param.required and not str(sent).strip():
-            continue
-        taken = tool.check(enough(tool) | {param.name: sent})[param.name]
-        assert (taken, type(taken)) == (meant, type(meant))
+    for tool, param in PARAMS:
+        assert param.type == "any" or spellings(param), (tool.name, param.name)
+        for sent, meant in spellings(param):
+            if param.required and not str(sent).strip():
+                continue
+            taken = tool.check(enough(tool) | {param.name: sent})[param.name]
+            assert (taken, type(taken)) == (meant, type(meant)), (tool.name, param.name, sent)
 
 
-@pytest.mark.parametrize("items", ["string", "object", None])
 @pytest.mark.parametrize("text", ["[", '["a"', "['a']", "[a, b]", '["a"] and more', "[" * 5_000])
-def test_a_text_that_begins_a_list_and_is_none_is_refused(items: str | None, text: str) -> None:
+def test_a_text_that_begins_a_list_and_is_none_is_refused(text: str) -> None:
     """Not taken for a list of one; the message says what is wrong with it."""
-    with pytest.raises(Refusal, match="no JSON"):
-        Param("n", "array", items=items).check(text)
+    for items in ("string", "object", None):
+        with pytest.raises(Refusal, match="no JSON"):
+            Param("n", "array", items=items).check(text)
     with pytest.raises(Refusal, match="no JSON"):
         Param("n", "object").check(text.replace("[", "{"))
 
@@ -297,11 +295,11 @@ def test_what_is_inside_of_a_form_belongs_to_it() -> None:
             assert check(json.dumps({key: inner})) == {key: inner}
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_other_texts_are_values_as_they_are(text: str) -> None:
+def test_other_texts_are_values_as_they_are() -> None:
     check = Param("v", "any", are_values=True).check
-    assert check(text) == text
-    assert check([text, {"a": text}]) == [text, {"a": text}]
+    for text in TEXTS:
+        assert check(text) == text
+        assert check([text, {"a": text}]) == [text, {"a": text}]
 
 
 @pytest.mark.parametrize("text", NO_FORMS)
@@ -348,37 +346,42 @@ def test_any_takes_every_value() -> None:
 # --- what clients see ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
-def test_a_schema_says_what_is_checked(tool: Tool) -> None:
+def test_a_schema_says_what_is_checked() -> None:
     """Made from the same table; every key that constrains is there."""
+    for tool in ALL:
+        check_schema(tool)
+
+
+def check_schema(tool: Tool) -> None:
     schema = tool.definition().input_schema
     shown = {param.name: param for param in tool.shown}
-    assert schema["type"] == "object"
-    assert set(schema["properties"]) == set(shown)
+    assert schema["type"] == "object", tool.name
+    assert set(schema["properties"]) == set(shown), tool.name
     assert schema.get("required", []) == [param.name for param in tool.params if param.required]
     for name, reported in schema["properties"].items():
         param = shown[name]
-        assert reported.get("type", "any") == param.type
-        assert reported.get("enum", []) == list(param.choices)
-        assert reported.get("items") == ({"type": param.items} if param.items else None)
+        assert reported.get("type", "any") == param.type, (tool.name, name)
+        assert reported.get("enum", []) == list(param.choices), (tool.name, name)
+        items = {"type": param.items} if param.items else None
+        assert reported.get("items") == items, (tool.name, name)
         for key in ("minimum", "maximum", "default"):
-            assert reported.get(key) == getattr(param, key)
+            assert reported.get(key) == getattr(param, key), (tool.name, name)
         if param.default is not None:
-            assert param.check(param.default) == param.default
+            assert param.check(param.default) == param.default, (tool.name, name)
 
 
-@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
-def test_every_tool_has_a_title_a_short_description_and_annotations(tool: Tool) -> None:
+def test_every_tool_has_a_title_a_short_description_and_annotations() -> None:
     """A tool that only reads destroys nothing."""
-    reported = tool.definition()
-    assert reported.title
-    assert reported.description
-    assert len(reported.description) <= 400
-    hints = reported.annotations
-    assert hints is not None
-    assert None not in (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint)
-    assert hints.open_world_hint is False
-    assert not (hints.read_only_hint and hints.destructive_hint)
+    for tool in ALL:
+        reported = tool.definition()
+        assert reported.title, tool.name
+        assert reported.description, tool.name
+        assert len(reported.description) <= 400, tool.name
+        hints = reported.annotations
+        assert hints is not None, tool.name
+        assert None not in (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint)
+        assert hints.open_world_hint is False, tool.name
+        assert not (hints.read_only_hint and hints.destructive_hint), tool.name
 
 
 def test_descriptions_are_short_on_average() -> None:

@@ -7,6 +7,7 @@ Exit codes alone lie.
 from __future__ import annotations
 
 import signal
+from itertools import product
 from typing import Any
 
 import pytest
@@ -28,49 +29,42 @@ def evidence(returncode: int | None, exit_code: int | None, bye: bool, **more: A
     )
 
 
-@pytest.mark.parametrize(
-    ("seen", "kind"),
-    [
-        pytest.param(evidence(-11, None, False, last=LAST), "crashed", id="segfault"),
-        pytest.param(evidence(-6, None, False, last=LAST), "crashed", id="abort"),
-        pytest.param(evidence(-9, None, False, last=LAST), "crashed", id="kill -9"),
-        pytest.param(evidence(3, None, False, last=LAST), "crashed", id="os._exit(3)"),
-        pytest.param(evidence(0, None, False, last=LAST), "crashed", id="os._exit(0)"),
-        pytest.param(evidence(1, 1, True), "finished", id="sys.exit or RecursionError in a test"),
-        pytest.param(evidence(2, 2, True, interrupted="KeyboardInterrupt"), "interrupted",
-                     id="Ctrl-C"),
-        pytest.param(evidence(2, 2, True, interrupted="Exit: enough"), "interrupted",
-                     id="pytest.exit()"),
-        pytest.param(evidence(42, 42, True, interrupted="Exit: 42"), "finished",
-                     id="pytest.exit(returncode=42)"),
-        pytest.param(evidence(3, 3, True, interrupted="Exit: 3"), "finished",
-                     id="pytest.exit(returncode=3)"),
-        pytest.param(evidence(5, 5, True, interrupted="Exit: 5"), "finished",
-                     id="pytest.exit(returncode=5)"),
-        pytest.param(evidence(1, 1, True), "finished", id="-x"),
-        pytest.param(evidence(2, 2, True), "finished", id="collection error"),
-        pytest.param(evidence(3, 3, True, internal_error="boom"), "internal_error",
-                     id="plugin bug in a hook"),
-        pytest.param(evidence(4, None, True, errors="unrecognized arguments"), "startup_error",
-                     id="unknown option"),
-        pytest.param(evidence(4, None, False, connected=False, errors="ImportError"),
-                     "startup_error", id="never connected"),
-        pytest.param(evidence(-11, None, False, connected=False), "crashed",
-                     id="segfault before it connected"),
-        pytest.param(evidence(4, 4, True, errors="not found: x.py"), "startup_error",
-                     id="unknown node id"),
-        pytest.param(evidence(5, 5, True), "no_tests", id="nothing selected"),
-        pytest.param(evidence(0, 0, True), "finished", id="all passed"),
-        pytest.param(evidence(-11, 0, True), "finished", id="segfault after the verdict"),
-        pytest.param(evidence(1, 1, False), "finished", id="hangs after the verdict"),
-        pytest.param(evidence(None, 1, True), "finished", id="still alive after the verdict"),
-        pytest.param(evidence(-9, None, False, last=LAST, stopped=True), "interrupted",
-                     id="killed by a client"),
-    ],
-)  # fmt: skip
-def test_every_way_a_run_can_end_is_distinguished(seen: Evidence, kind: str) -> None:
+WAYS: tuple[tuple[str, Evidence, str], ...] = (
+    ("segfault", evidence(-11, None, False, last=LAST), "crashed"),
+    ("abort", evidence(-6, None, False, last=LAST), "crashed"),
+    ("kill -9", evidence(-9, None, False, last=LAST), "crashed"),
+    ("os._exit(3)", evidence(3, None, False, last=LAST), "crashed"),
+    ("os._exit(0)", evidence(0, None, False, last=LAST), "crashed"),
+    ("sys.exit or RecursionError in a test", evidence(1, 1, True), "finished"),
+    ("Ctrl-C", evidence(2, 2, True, interrupted="KeyboardInterrupt"), "interrupted"),
+    ("pytest.exit()", evidence(2, 2, True, interrupted="Exit: enough"), "interrupted"),
+    ("pytest.exit(returncode=42)", evidence(42, 42, True, interrupted="Exit: 42"), "finished"),
+    ("pytest.exit(returncode=3)", evidence(3, 3, True, interrupted="Exit: 3"), "finished"),
+    ("pytest.exit(returncode=5)", evidence(5, 5, True, interrupted="Exit: 5"), "finished"),
+    ("-x", evidence(1, 1, True), "finished"),
+    ("collection error", evidence(2, 2, True), "finished"),
+    ("plugin bug in a hook", evidence(3, 3, True, internal_error="boom"), "internal_error"),
+    ("unknown option", evidence(4, None, True, errors="unrecognized arguments"), "startup_error"),
+    (
+        "never connected",
+        evidence(4, None, False, connected=False, errors="ImportError"),
+        "startup_error",
+    ),
+    ("segfault before it connected", evidence(-11, None, False, connected=False), "crashed"),
+    ("unknown node id", evidence(4, 4, True, errors="not found: x.py"), "startup_error"),
+    ("nothing selected", evidence(5, 5, True), "no_tests"),
+    ("all passed", evidence(0, 0, True), "finished"),
+    ("segfault after the verdict", evidence(-11, 0, True), "finished"),
+    ("hangs after the verdict", evidence(1, 1, False), "finished"),
+    ("still alive after the verdict", evidence(None, 1, True), "finished"),
+    ("killed by a client", evidence(-9, None, False, last=LAST, stopped=True), "interrupted"),
+)
+
+
+def test_every_way_a_run_can_end_is_distinguished() -> None:
     """The kinds are those of `end` in replies."""
-    assert classify(seen)["kind"] == kind
+    for way, seen, kind in WAYS:
+        assert classify(seen)["kind"] == kind, way
 
 
 @pytest.mark.parametrize(
@@ -140,30 +134,22 @@ def test_an_interrupted_run_says_what_struck() -> None:
     assert classify(evidence(9, 9, True, interrupted="Exit: nine"))["message"] == "Exit: nine"
 
 
-@pytest.mark.parametrize("code", [-15, -9, 1, None])
-@pytest.mark.parametrize("seconds", [None, 0.0, 30.04])
-@pytest.mark.parametrize("last", [None, LAST])
-@pytest.mark.parametrize("tore_down", [True, False])
-@pytest.mark.parametrize("exit_code", [None, 2])
-def test_whatever_was_cut_has_an_end_that_says_so(
-    code: int | None,
-    seconds: float | None,
-    last: FilePosition | None,
-    tore_down: bool,
-    exit_code: int | None,
-) -> None:
+def test_whatever_was_cut_has_an_end_that_says_so() -> None:
     """Without an end the run would go on for ever."""
-    cut = Cut("SIGTERM", seconds, tore_down)
-    ended = classify(evidence(code, exit_code, False, stopped=True, cut=cut, last=last))
-    was_cut = exit_code is None or (code or 0) < 0
-    assert (ended["kind"], "teardown" in ended) == (
-        "finished" if exit_code else "interrupted",
-        was_cut,
-    )
-    if was_cut:
-        assert ended["message"].endswith("(SIGKILL)" if code == -9 else "(SIGTERM)")
-    if exit_code is None and last is not None:
-        assert ended["lastPhase"] == ("teardown" if tore_down else "call")
+    for case in product(
+        (-15, -9, 1, None), (None, 0.0, 30.04), (None, LAST), (True, False), (None, 2)
+    ):
+        code, seconds, last, tore_down, exit_code = case
+        cut = Cut("SIGTERM", seconds, tore_down)
+        ended = classify(evidence(code, exit_code, False, stopped=True, cut=cut, last=last))
+        was_cut = exit_code is None or (code or 0) < 0
+        kind = "finished" if exit_code else "interrupted"
+        assert (ended["kind"], "teardown" in ended) == (kind, was_cut), case
+        if was_cut:
+            signal_name = "(SIGKILL)" if code == -9 else "(SIGTERM)"
+            assert ended["message"].endswith(signal_name), case
+        if exit_code is None and last is not None:
+            assert ended["lastPhase"] == ("teardown" if tore_down else "call"), case
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
-"""What the front end knows of sources: asked of a real helper process, kept until files change."""
+"""What the front end knows of sources: asked of a helper process, kept until files change."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from cideldill_mcp.runs.nodeids import relative
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import AddBreakpoint, Replied
 from pytest_cideldill.sourcecode.names import parse_function_name
-from tests.server.processes import in_loop, serving
+from tests.server.processes import answered_here, in_loop, serving
 
 CART = """
 class Cart:
@@ -54,6 +55,13 @@ def recipe_of(root: Path, *interpreter: str) -> Recipe:
 
 def names(survey: Survey) -> list[str]:
     return [each.name for each in survey.functions]
+
+
+@pytest.fixture
+def here() -> Iterator[None]:
+    """No helper process is started; how one is asked is seen where this is not used."""
+    with answered_here(sys.executable):
+        yield
 
 
 EVERYTHING = ["shop.cart.Cart.total", "shop.cart.total", "test_cart.test_total"]
@@ -97,6 +105,7 @@ async def test_files_are_read_once_and_again_when_they_change(
     ]
 
 
+@pytest.mark.usefixtures("here")
 @in_loop
 async def test_a_name_needs_few_files_and_keeps_what_is_known(
     root: Path, monkeypatch: pytest.MonkeyPatch
@@ -115,6 +124,7 @@ async def test_a_name_needs_few_files_and_keeps_what_is_known(
     assert spy.read == [{"shop/cart.py"}, {"tests/test_cart.py"}, {"shop/__init__.py"}]
 
 
+@pytest.mark.usefixtures("here")
 @in_loop
 async def test_other_names_that_a_file_may_have_are_found_but_not_certain(root: Path) -> None:
     """`tests/` has no `__init__.py`: by default pytest imports `test_cart`."""
@@ -126,6 +136,7 @@ async def test_other_names_that_a_file_may_have_are_found_but_not_certain(root: 
     assert (survey.functions, survey.is_certain) == ([], False)
 
 
+@pytest.mark.usefixtures("here")
 @in_loop
 async def test_a_new_package_changes_the_names_of_files_that_did_not_change(root: Path) -> None:
     sources = Sources([sys.executable], str(root))
@@ -134,6 +145,7 @@ async def test_a_new_package_changes_the_names_of_files_that_did_not_change(root
     assert "tests.test_cart.test_total" in names(await sources.all())
 
 
+@pytest.mark.usefixtures("here")
 @in_loop
 async def test_close_names_come_from_the_whole_project(root: Path) -> None:
     sources = Sources([sys.executable], str(root))
@@ -242,12 +254,13 @@ async def test_a_breakpoint_is_accepted_when_the_sources_cannot_be_asked() -> No
         assert "sleep could not be asked" in reply["message"]
 
 
+@pytest.mark.usefixtures("here")
 @in_loop
-async def test_what_the_sources_say_is_kept_as_long_as_there_is_no_run() -> None:
+async def test_what_the_sources_say_is_kept_as_long_as_there_is_no_run(root: Path) -> None:
     """Then its processes tell; until one is there, the sources are told and not kept."""
     async with serving() as front:
-        sleeping, recipe = front.runs.recipe, recipe_of(Path(__file__).parent)
-        name = "test_inspection.recipe_of"
+        sleeping, recipe = front.runs.recipe, recipe_of(root)
+        name = "shop.cart.total"
         front.runs.recipe = recipe
         assert (await front.call("breakpoint_add", function_name=name))["functions"] == [name]
         assert [each.verified for each in front.desired] == [True]

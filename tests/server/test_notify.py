@@ -162,20 +162,16 @@ async def test_a_pause_outside_a_call_names_the_function_it_is_in() -> None:
     assert [params["method_name"] for _, params in reported] == ["total", "total"]
 
 
-@pytest.mark.parametrize("by", ["client", "lease", "stop"])
-def test_a_resume_is_reported_with_its_action_and_who_did_it(by: str) -> None:
+@in_loop
+async def test_a_resume_is_reported_with_its_action_and_who_did_it() -> None:
     """The pause itself is gone by then."""
-
-    @in_loop
-    async def run() -> None:
+    for by in ("client", "lease", "stop"):
         async with serving() as desk:
             client = await desk.client()
             desk.resume(desk.stop(), action="skip", by=by)
             _, reported = await client.until(2)
         params = {"pause_id": "r1.gw0.1", "method_name": "total", "action": "skip", "by": by}
         assert reported == (EXECUTION_RESUMED, params | {"seq": 2})
-
-    run()
 
 
 @in_loop
@@ -542,9 +538,18 @@ def waiting(mailbox: Mailbox) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_many_at_once_are_merged_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.full
+@pytest.mark.quick("0-100")
+@pytest.mark.parametrize(("first", "end"), [(0, 100), (100, 300)])
+def test_many_at_once_are_merged_as_one_by_one(
+    first: int, end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And each is sent or counted, in order, to clients that read now and then."""
+    for seed in range(first, end):
+        merge(seed, monkeypatch)
+
+
+def merge(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(outbox, "MAX_WAITING", rng.randrange(1, 9))
     monkeypatch.setattr(outbox, "CHUNK_BYTES", rng.choice((1, 200, 10_000)))
@@ -567,13 +572,13 @@ def test_many_at_once_are_merged_as_one_by_one(seed: int, monkeypatch: pytest.Mo
             found[2].extend(waiting(other))
     for received, mailbox in zip(found, (at_once, one_by_one, other), strict=True):
         received.extend(waiting(mailbox))
-        assert mailbox._count == 0
-        assert seqs(received) == sorted(seqs(received))
+        assert mailbox._count == 0, seed
+        assert seqs(received) == sorted(seqs(received)), seed
         for method in (HIT, CALL, STOP):
             sent = [params for name, params in received if name == (method or "stop")]
             stood_for = sum(1 + params.get("coalesced", 0) for params in sent)
-            assert stood_for == list(methods.values()).count(method)
-    assert found[0] == found[1]
+            assert stood_for == list(methods.values()).count(method), seed
+    assert found[0] == found[1], seed
 
 
 TEXTS = ("plain", "é…😀", "lone \udce9", 'a "quoted" \\ \n', "running")
@@ -621,12 +626,14 @@ def in_series(rows: list[dict[str, Any]]) -> columns.Series:
     return {"count": len(rows), "common": common, "columns": packed}
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_of_rows_the_same_is_pushed_as_of_events(seed: int) -> None:
+@pytest.mark.full
+@pytest.mark.quick("0-10")
+@pytest.mark.parametrize(("first", "end"), [(0, 10), (10, 40)])
+def test_of_rows_the_same_is_pushed_as_of_events(first: int, end: int) -> None:
     """In the same order, whatever series they came in."""
 
     @in_loop
-    async def run() -> None:
+    async def run(seed: int) -> None:
         chance = random.Random(seed)
         async with serving() as rowwise, serving() as eventwise:
             found: tuple[list[Any], list[Any]] = ([], [])
@@ -649,10 +656,11 @@ def test_of_rows_the_same_is_pushed_as_of_events(seed: int) -> None:
                     )
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
-            assert len(found[1]) == pushed
-            assert found[0] == found[1]
+            assert len(found[1]) == pushed, seed
+            assert found[0] == found[1], seed
 
-    run()
+    for seed in range(first, end):
+        run(seed)
 
 
 def test_rows_that_were_left_out_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

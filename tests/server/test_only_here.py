@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.ran import Remarks
@@ -283,15 +281,15 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_only_one_side_ran_is_shown_with_its_branch(tmp_path: Path, case: Case) -> None:
-    found = compared(Runs(tmp_path, case.source), case.here, case.there)
-    assert found.lines == list(case.lines)
-    assert bool(found.evidence) == bool(case.lines)
-    assert len(found.evidence) == max(0, len(case.lines) - 1)
-    for each in found.evidence:
-        assert each.code.file == FILE
-        assert each.code.first <= each.first <= each.last <= each.code.last
+def test_what_only_one_side_ran_is_shown_with_its_branch(tmp_path: Path) -> None:
+    for case in CASES:
+        found = compared(Runs(tmp_path, case.source), case.here, case.there)
+        assert found.lines == list(case.lines), case
+        assert bool(found.evidence) == bool(case.lines), case
+        assert len(found.evidence) == max(0, len(case.lines) - 1), case
+        for each in found.evidence:
+            assert each.code.file == FILE, case
+            assert each.code.first <= each.first <= each.last <= each.code.last, case
 
 
 def test_lines_that_ran_behind_the_failure_do_not_count(tmp_path: Path) -> None:

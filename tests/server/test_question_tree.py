@@ -96,13 +96,17 @@ def test_rounds_alike_are_folded_and_the_one_that_differs_is_shown(tmp_path: Pat
     ]
 
 
-@pytest.mark.parametrize("odd", ["a result of another kind", "another shape inside"])
-def test_a_round_differs_by_its_result_or_by_what_it_calls(tmp_path: Path, odd: str) -> None:
+@pytest.mark.parametrize(
+    ("odd", "rounds"), [("a result of another kind", 5_000), ("another shape inside", 500)]
+)
+def test_a_round_differs_by_its_result_or_by_what_it_calls(
+    tmp_path: Path, odd: str, rounds: int
+) -> None:
     rows = Rows()
     rows.test()
     test = rows.begin("test_total")
-    for number in range(1, 5_001):
-        is_odd = number == 3_210
+    for number in range(1, rounds + 1):
+        is_odd = number == rounds - 100
         load = rows.begin("load", test, 5, {"n": str(number)})
         rows.call("parse", load, 12)
         if is_odd and "shape" in odd:
@@ -112,10 +116,10 @@ def test_a_round_differs_by_its_result_or_by_what_it_calls(tmp_path: Path, odd: 
     rows.add("return", test, "None")
     rows.end()
     text = answered(rows, tmp_path, 1_500).text
-    assert "#3–#3209: 3,207 rounds like #1" in text
-    assert "#3210 load(n=3210)" in text
-    assert "#3211–#4999: 1,789 rounds like #1" in text
-    assert "#5000 load(n=5000)" in text
+    assert f"#3–#{rounds - 101}: {rounds - 103:,} rounds like #1" in text
+    assert f"#{rounds - 100} load(n={rounds - 100})" in text
+    assert f"#{rounds - 99}–#{rounds - 1}: 99 rounds like #1" in text
+    assert f"#{rounds} load(n={rounds})" in text
     assert ("repair()" in text) == ("shape" in odd)
 
 
@@ -251,22 +255,24 @@ def random_rows(seed: int) -> tuple[Rows, set[str]]:
     return rows, errors
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.full
+@pytest.mark.quick("0-8")
+@pytest.mark.parametrize(("first", "end"), [(0, 8), (8, 25)])
 def test_any_tree_fits_shows_what_was_raised_and_says_what_it_leaves_out(
-    tmp_path: Path, seed: int
+    tmp_path: Path, first: int, end: int
 ) -> None:
-    rows, errors = random_rows(seed)
-    recorded = rows.read(tmp_path)
-    test = recorded.tests[NODEID]
-    for max_chars in (300, 1_000, 4_000, 200_000):
-        answer = tree_answer(recorded, test, max_chars=max_chars)
-        assert len(answer.text) <= max_chars
-        assert answer.truncated == answer.text.splitlines()[-1].startswith("left out: ")
-        assert answer.truncated == bool(answer.text.count("left out: "))
-        if max_chars >= 4_000:
-            assert all(error in answer.text for error in errors)
-        shown = sum("f" in line and "(" in line for line in answer.text.splitlines())
-        assert shown > 0
+    for seed in range(first, end):
+        rows, errors = random_rows(seed)
+        recorded = rows.read(tmp_path)
+        for max_chars in (300, 1_000, 4_000, 200_000):
+            answer = tree_answer(recorded, recorded.tests[NODEID], max_chars=max_chars)
+            assert len(answer.text) <= max_chars, seed
+            assert answer.truncated == answer.text.splitlines()[-1].startswith("left out: "), seed
+            assert answer.truncated == bool(answer.text.count("left out: ")), seed
+            if max_chars >= 4_000:
+                assert all(error in answer.text for error in errors), seed
+            shown = sum("f" in line and "(" in line for line in answer.text.splitlines())
+            assert shown > 0, seed
 
 
 @pytest.mark.full

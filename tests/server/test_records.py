@@ -16,12 +16,12 @@ import pytest
 from cideldill_mcp.callrecords import store
 from cideldill_mcp.callrecords.records import CallFilter, CallPage, Records
 from cideldill_mcp.callrecords.store import Table
-from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.replies.render import fit
 from cideldill_mcp.tools.records import is_meant_by
 from pytest_cideldill.protocol import Recorded
 from pytest_cideldill.sourcecode.names import parse_function_name
-from tests.server.processes import Front, Process, in_loop, serving
+from tests.server.logs import alone
+from tests.server.processes import WAITING, Front, Process, in_loop, serving
 
 KEYS = {
     "call_id", "method_name", "qualified_name", "status", "pretty_args", "pretty_kwargs",
@@ -63,7 +63,7 @@ def running(number: int, **changes: Any) -> dict[str, Any]:
 def page(
     records: Records, wanted: CallFilter = EVERYTHING, limit: int = 1_000, before: str | None = None
 ) -> CallPage:
-    return asyncio.run(records.page(wanted, limit, before))
+    return alone(records.page(wanted, limit, before))
 
 
 def numbers(found: CallPage) -> list[int]:
@@ -129,66 +129,62 @@ def test_texts_of_all_kinds_survive(records: Records) -> None:
     assert (call["pretty_args"], call["nodeid"]) == ([odd], odd)
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"type": "call", "ts": 1.0, "function": "shop.total", "args": "1"},
-        row(1, call_id=None),
-        row(1, call_id=5),
-        row(1, call_id="\ud800"),
-        row(1, status="odd"),
-        row(1, started_at=None),
-        row(1, nodeid=[]),
-    ],
+BROKEN: tuple[dict[str, Any], ...] = (
+    {"type": "call", "ts": 1.0, "function": "shop.total", "args": "1"},
+    row(1, call_id=None),
+    row(1, call_id=5),
+    row(1, call_id="\ud800"),
+    row(1, status="odd"),
+    row(1, started_at=None),
+    row(1, nodeid=[]),
 )
-def test_a_row_that_is_no_record_is_counted_and_harms_nothing(
-    records: Records, broken: dict[str, Any]
-) -> None:
+
+
+def test_a_row_that_is_no_record_is_counted_and_harms_nothing(records: Records) -> None:
     """A process must not lose its connection by it."""
-    records.add("r1", "main", [broken, row(2)])
-    assert numbers(page(records)) == [2]
-    assert (records.total, records.dropped) == (2, 1)
+    for count, broken in enumerate(BROKEN, 1):
+        records.add("r1", "main", [broken, row(count)])
+        assert numbers(page(records)) == list(range(1, count + 1)), broken
+        assert (records.total, records.dropped) == (2 * count, count), broken
 
 
 # --- filters ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("total", [1, 2, 5]),
-        ("shop.cart.Cart.total", [1]),
-        ("shop.total", [2]),
-        ("total.shop", []),
-        ("cart.Cart.total", []),
-        ("shop.cart:Cart.total", [1]),
-        ("shop:cart.Cart.total", []),
-        ("shop:cart.price", [4]),
-        ("cart:Cart.total", []),
-        ("shop/cart.py::Cart.total", [1]),
-        ("./shop/cart.py::Cart::total", [1]),
-        ("cart.py::Cart.total", [1]),
-        ("src/shop/cart.py::Cart.total", [1]),
-        ("shop/__init__.py::total", [2]),
-        ("shop/till.py::Cart.total", []),
-        ("elsewhere/src/shop/cart.py::Cart.total", []),
-        ("shop/cart.py::price", []),
-        ("shop.cart.*", [1, 3, 4]),
-        ("shop.*", [1, 2, 3, 4]),
-        ("*", [1, 2, 3, 4, 5]),
-        ("*.tota?", [1, 2, 5]),
-        ("inner", [3]),
-        ("shop.cart.outer.inner", [3]),
-        ("shop.cart.outer.<locals>.inner", [3]),
-        ("shop/cart.py::outer.inner", [3]),
-        ("renamed", [4]),
-        ("shop.cart.price", [4]),
-        ("nothing", []),
-    ],
-)
-def test_a_name_means_functions_as_it_does_elsewhere(
-    records: Records, name: str, expected: list[int]
-) -> None:
+MEANT: dict[str, list[int]] = {
+    "total": [1, 2, 5],
+    "shop.cart.Cart.total": [1],
+    "shop.total": [2],
+    "total.shop": [],
+    "cart.Cart.total": [],
+    "shop.cart:Cart.total": [1],
+    "shop:cart.Cart.total": [],
+    "shop:cart.price": [4],
+    "cart:Cart.total": [],
+    "shop/cart.py::Cart.total": [1],
+    "./shop/cart.py::Cart::total": [1],
+    "cart.py::Cart.total": [1],
+    "src/shop/cart.py::Cart.total": [1],
+    "shop/__init__.py::total": [2],
+    "shop/till.py::Cart.total": [],
+    "elsewhere/src/shop/cart.py::Cart.total": [],
+    "shop/cart.py::price": [],
+    "shop.cart.*": [1, 3, 4],
+    "shop.*": [1, 2, 3, 4],
+    "*": [1, 2, 3, 4, 5],
+    "*.tota?": [1, 2, 5],
+    "inner": [3],
+    "shop.cart.outer.inner": [3],
+    "shop.cart.outer.<locals>.inner": [3],
+    "shop/cart.py::outer.inner": [3],
+    "renamed": [4],
+    "shop.cart.price": [4],
+    "nothing": [],
+}
+"""By name: the numbers of the functions below."""
+
+
+def test_a_name_means_functions_as_it_does_elsewhere(records: Records) -> None:
     """Names have the forms of docs/names.md; a bare one is also the method name of a record."""
     functions = [
         row(1, "shop.cart.Cart.total", defined_in=["shop.cart", "src/shop/cart.py"]),
@@ -198,8 +194,9 @@ def test_a_name_means_functions_as_it_does_elsewhere(
         row(5, "tests.total"),
     ]
     records.add("r1", "main", functions)
-    found = page(records, meant(name))
-    assert (numbers(found), found.total) == (expected, len(expected))
+    for name, expected in MEANT.items():
+        found = page(records, meant(name))
+        assert (numbers(found), found.total) == (expected, len(expected)), name
 
 
 def test_a_file_is_distinguished_from_another_of_the_same_module_name(records: Records) -> None:
@@ -271,22 +268,22 @@ def test_calls_of_one_tick_of_the_clock_stand_in_the_order_of_their_numbers(
     assert numbers(page(records, before="r1.main.c10")) == [2, 9]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 7, 33, 100])
 def test_pages_put_together_are_all_records_once(
-    records: Records, limit: int, monkeypatch: pytest.MonkeyPatch
+    records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`before` goes back, also where a search takes several steps."""
     monkeypatch.setattr(store, "SLICE", 10)
     records.add("r1", "main", [row(n, f"shop.f{n % 3}") for n in range(1, 100)])
     wanted = meant("f1")
-    found = page(records, wanted, limit)
-    seen = numbers(found)
-    while not found.is_first:
-        assert len(found.calls) == limit
-        found = page(records, wanted, limit, found.calls[0]["call_id"])
-        assert found.total == 33
-        seen = numbers(found) + seen
-    assert seen == list(range(1, 100, 3))
+    for limit in (1, 2, 7, 33, 100):
+        found = page(records, wanted, limit)
+        seen = numbers(found)
+        while not found.is_first:
+            assert len(found.calls) == limit
+            found = page(records, wanted, limit, found.calls[0]["call_id"])
+            assert found.total == 33
+            seen = numbers(found) + seen
+        assert seen == list(range(1, 100, 3)), limit
 
 
 def test_one_may_go_back_from_any_call(records: Records) -> None:
@@ -614,25 +611,23 @@ async def test_a_record_that_alone_is_too_long_is_shortened() -> None:
         assert (reply["truncated"], reply["next_before"]) == (True, "r1.main.c2")
 
 
-@in_loop
-@pytest.mark.parametrize(
-    ("arguments", "error", "parameter"),
-    [
-        ({"limit": 0}, "invalid_limit", "limit"),
-        ({"limit": -3}, "invalid_limit", "limit"),
-        ({"limit": "five"}, "invalid_limit", "limit"),
-        ({"status": "failed"}, "invalid_parameter", "status"),
-        ({"function_name": "a b"}, "invalid_parameter", "function_name"),
-        ({"before": "r1.main.c99"}, "invalid_parameter", "before"),
-        ({"before": 5}, "invalid_parameter", "before"),
-    ],
+REFUSED: tuple[tuple[dict[str, Any], str, str], ...] = (
+    ({"limit": 0}, "invalid_limit", "limit"),
+    ({"limit": -3}, "invalid_limit", "limit"),
+    ({"limit": "five"}, "invalid_limit", "limit"),
+    ({"status": "failed"}, "invalid_parameter", "status"),
+    ({"function_name": "a b"}, "invalid_parameter", "function_name"),
+    ({"before": "r1.main.c99"}, "invalid_parameter", "before"),
+    ({"before": 5}, "invalid_parameter", "before"),
 )
-async def test_what_does_not_fit_is_refused(
-    arguments: dict[str, Any], error: str, parameter: str
-) -> None:
+
+
+@in_loop
+async def test_what_does_not_fit_is_refused() -> None:
     async with serving() as front:
-        reply = await front.call(TOOL, **arguments)
-    assert (reply["error"], reply["parameter"]) == (error, parameter)
+        for arguments, error, parameter in REFUSED:
+            reply = await front.call(TOOL, **arguments)
+            assert (reply["error"], reply["parameter"]) == (error, parameter), arguments
 
 
 @in_loop
@@ -698,7 +693,7 @@ async def test_the_event_log_keeps_its_calls() -> None:
 async def test_listing_tests_records_nothing() -> None:
     """Imports run code; a listing is no run that a client knows."""
     async with serving() as front:
-        front.runs.recipe = Recipe(["sh", "-c", "exec sleep 60"], [])  # any argument may follow
+        front.runs.recipe = WAITING
         await front.start(listing=True)
         process = await front.greeted("main", "l1")
         await process.until_begin()

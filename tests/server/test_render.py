@@ -99,8 +99,11 @@ def test_nesting_ends_at_a_hundred_levels() -> None:
     assert text == "[" * 100 + '"<too deep>"' + "]" * 100
 
 
-def test_any_random_value_is_readable_json() -> None:
-    for _rng, reply in random_replies(60):
+@pytest.mark.full
+@pytest.mark.quick("20")
+@pytest.mark.parametrize("count", [20, 60])
+def test_any_random_value_is_readable_json(count: int) -> None:
+    for _rng, reply in random_replies(count):
         strict(render.dumps(reply))
 
 
@@ -126,8 +129,11 @@ def test_any_random_reply_fits_any_size_and_keeps_its_keys() -> None:
             assert text == render.dumps(reply)
 
 
-def test_a_list_is_cut_to_the_longest_prefix_that_fits() -> None:
-    for seed in range(80):
+@pytest.mark.full
+@pytest.mark.quick("0-20")
+@pytest.mark.parametrize(("first", "end"), [(0, 20), (20, 80)])
+def test_a_list_is_cut_to_the_longest_prefix_that_fits(first: int, end: int) -> None:
+    for seed in range(first, end):
         rng = random.Random(seed)
         items = [{"id": n, "text": random_text(rng, 30)} for n in range(rng.randrange(150, 300))]
         max_chars = rng.randrange(300, 2_000)
@@ -160,7 +166,10 @@ def test_a_total_count_that_the_tool_knows_is_kept() -> None:
     assert cut["next_after"] == cut["items"][-1] == len(cut["items"]) - 1
 
 
-def test_maps_are_cut_in_step_with_their_list() -> None:
+@pytest.mark.full
+@pytest.mark.quick("49")
+@pytest.mark.parametrize("step", [49, 7])
+def test_maps_are_cut_in_step_with_their_list(step: int) -> None:
     names = [f"shop.cart.Cart.method_{n}" for n in range(100)]
     reply = {
         "functions": names,
@@ -169,7 +178,7 @@ def test_maps_are_cut_in_step_with_their_list() -> None:
         "other": {"untouched": 1},
     }
     maps = {"functions": ["signatures", "metadata", "absent"]}
-    for max_chars in range(300, 3_000, 7):
+    for max_chars in range(300, 3_000, step):
         text = render.fit(reply, max_chars, lists=["functions"], in_step=maps)
         cut = strict(text)
         kept = cut["functions"]

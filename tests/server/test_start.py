@@ -5,23 +5,31 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import mcp
+import mcp.server
 import pytest
 
+from cideldill_mcp.sdk import prepare_import
 from cideldill_mcp.transports.http_server import HttpServer
 from cideldill_mcp.transports.stdio_server import Identity, StdioServer, capabilities
 
 DEADLINE_S = 120
 
 SERVE = """
-import json, sys
+import json, os, sys
 from cideldill_mcp.cli import main
-status = main([])
-sys.stderr.write("\\n" + json.dumps(sorted(sys.modules)))
-sys.exit(status)
+for opening in sys.argv[1:]:
+    os.dup2(os.open(opening, os.O_RDONLY), 0)
+    os.dup2(os.open(opening + ".answers", os.O_WRONLY | os.O_CREAT), 1)
+    assert main([]) == 0
+print(json.dumps(sorted(sys.modules)), file=sys.stderr, flush=True)
 """
+"""Serves one client after another, each of which has its requests in a file, and names modules."""
 
 HANDSHAKE: dict[str, Any] = {
     "protocolVersion": "2025-06-18",
@@ -41,53 +49,21 @@ NOT_ON_STDIO = ("mcp.client", "mcp.server.mcpserver", "mcp.server.auth", "mcp.se
 NO_LIBRARY = {"starlette", "sse_starlette", "uvicorn", "h11", "httpx", "httpx2", "jsonschema"}
 
 
-def _python(code: str, stdin: str = "", folder: Path | None = None) -> tuple[str, str]:
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        cwd=folder,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("opening", "params"),
-    [("initialize", {}), ("server/discover", ENVELOPE)],
-    ids=["handshake", "without a handshake"],
-)
-def test_on_stdio_no_client_of_the_library_is_imported_and_nothing_of_http(
-    tmp_path: Path, opening: str, params: dict[str, Any]
-) -> None:
-    asked: list[dict[str, Any]] = [
-        {"id": 1, "method": opening, "params": params or HANDSHAKE},
-        *([] if params else [{"method": "notifications/initialized"}]),
-        {"id": 2, "method": "tools/list", "params": params},
-    ]
-    lines = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in asked)
-    answers, errors = _python(SERVE, lines, tmp_path)
-    first, second = (json.loads(line) for line in answers.splitlines())
-    assert "serverInfo" in json.dumps(first["result"])
-    assert {tool["name"] for tool in second["result"]["tools"]} > {"test_run", "test_why"}
-    modules = json.loads(errors.splitlines()[-1])
-    assert "mcp.server.runner" in modules
-    assert [name for name in modules if name.startswith(NOT_ON_STDIO)] == []
-    assert {name.partition(".")[0] for name in modules} & NO_LIBRARY == set()
-
-
-def test_names_of_packages_whose_execution_was_deferred_are_there_when_they_are_used() -> None:
-    _python("""
-import sys, threading
-from cideldill_mcp.sdk import prepare_import
-prepare_import()
+LATER = """
+import threading
 import mcp.shared.message
 assert type(mcp).__name__ == "_Deferred", "executed for a module"
-assert "mcp.client" not in sys.modules
+import mcp_types, mcp_types.methods, pydantic
+class Mine(pydantic.BaseModel):
+    x: int
+late = mcp_types.methods.CLIENT_REQUESTS["tools/call", "2025-06-18"]
+assert Mine.__pydantic_complete__
+assert mcp_types.Implementation.__pydantic_complete__
+assert not late.__pydantic_complete__, "a model of the wire is built early"
+params = {"name": "test_run", "arguments": {}}
+mcp_types.methods.validate_client_request("tools/call", "2025-06-18", params)
+assert late.__pydantic_complete__
+assert type(mcp).__name__ == "_Deferred", "executed for a model"
 found = []
 threads = [threading.Thread(target=lambda: found.append(mcp.Client)) for _ in range(4)]
 for thread in threads:
@@ -111,36 +87,83 @@ except AttributeError as error:
     assert "nothing" in str(error)
 else:
     raise AssertionError("a name that the package does not have")
-""")
+"""
+"""What was deferred is used, after all."""
 
 
-def test_only_models_of_the_wire_are_built_late() -> None:
-    _python("""
-import pydantic
-from cideldill_mcp.sdk import prepare_import
-prepare_import()
-import mcp_types, mcp_types.methods
-class Mine(pydantic.BaseModel):
-    x: int
-late = mcp_types.methods.CLIENT_REQUESTS["tools/call", "2025-06-18"]
-assert Mine.__pydantic_complete__
-assert mcp_types.Implementation.__pydantic_complete__
-assert not late.__pydantic_complete__
-params = {"name": "test_run", "arguments": {}}
-mcp_types.methods.validate_client_request("tools/call", "2025-06-18", params)
-assert late.__pydantic_complete__
-""")
+@dataclass(frozen=True)
+class Served:
+    """What a process did that served clients, and then looked at what was deferred.
+
+    Attributes:
+        answers: By opening of a client.
+        modules: Those that were imported when the clients had left.
+        failure: What it found wrong afterwards; empty: nothing.
+    """
+
+    answers: dict[str, list[dict[str, Any]]]
+    modules: list[str]
+    failure: str
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """One process for all, as it takes a second to start."""
+    folder = tmp_path_factory.mktemp("served")
+    openings = {"initialize": {}, "server/discover": ENVELOPE}
+    files = [folder / opening.replace("/", "-") for opening in openings]
+    for file, (opening, params) in zip(files, openings.items(), strict=True):
+        asked: list[dict[str, Any]] = [
+            {"id": 1, "method": opening, "params": params or HANDSHAKE},
+            *([] if params else [{"method": "notifications/initialized"}]),
+            {"id": 2, "method": "tools/list", "params": params},
+        ]
+        lines = (json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in asked)
+        file.write_text("".join(lines), encoding="utf-8")
+    done = subprocess.run(
+        # To import without collecting takes nine tenths of the time.
+        [sys.executable, "-P", "-c", f"import gc\ngc.disable()\n{SERVE}{LATER}", *map(str, files)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    modules = [line for line in done.stderr.splitlines() if line.startswith('["')]
+    assert modules, done.stderr
+    answers = {
+        opening: [json.loads(line) for line in Path(f"{file}.answers").read_bytes().splitlines()]
+        for opening, file in zip(openings, files, strict=True)
+    }
+    return Served(answers, json.loads(modules[0]), done.stderr if done.returncode else "")
+
+
+@pytest.mark.parametrize("opening", ["initialize", "server/discover"])
+def test_a_client_is_served_with_and_without_a_handshake(served: Served, opening: str) -> None:
+    first, second = served.answers[opening]
+    assert "serverInfo" in json.dumps(first["result"])
+    assert {tool["name"] for tool in second["result"]["tools"]} > {"test_run", "test_why"}
+
+
+def test_on_stdio_no_client_of_the_library_is_imported_and_nothing_of_http(served: Served) -> None:
+    assert "mcp.server.runner" in served.modules
+    assert [name for name in served.modules if name.startswith(NOT_ON_STDIO)] == []
+    assert {name.partition(".")[0] for name in served.modules} & NO_LIBRARY == set()
+
+
+def test_what_was_deferred_is_there_when_it_is_used(served: Served) -> None:
+    """Only models of the wire are built late, and the names of the packages come with their use."""
+    assert served.failure == ""
 
 
 def test_packages_that_are_imported_already_stay_as_they_are() -> None:
-    _python("""
-import mcp
-before = mcp.Client
-from cideldill_mcp.sdk import prepare_import
-prepare_import()
-import mcp.server
-assert mcp.Client is before and type(mcp).__name__ == "module"
-""")
+    before = mcp.Client
+    prepare_import()
+    assert mcp.Client is before
+    for name, package in (("mcp", mcp), ("mcp.server", mcp.server)):
+        assert sys.modules[name] is package
+        assert type(package) is ModuleType
 
 
 def test_the_server_of_stdio_has_all_that_the_library_s_own_has() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.breakpoints.places import Place
@@ -62,34 +60,34 @@ def over(*facts: dict[str, Any] | Watched | None, id: str = "bp-1", tests: int =
     return run
 
 
-@pytest.mark.parametrize(
-    ("facts", "expected"),
-    [
-        ([CALLED], "never_called"),
-        ([HIT], None),
-        ([CALLED, HIT, FALSE], None),
-        ([FOREIGN, CALLED], "never_called"),
-        ([FOREIGN, ABSENT], "no_code"),
-        ([OFF, OFF], "disabled"),
-        ([CALLED, BESIDE, BESIDE | {"line": 43}], "line_not_reached (nearest executed line 43)"),
-        ([FALSE, FALSE, BESIDE], "condition_false (4 times)"),
-        ([CALLED, CALLED | {"whole": False}], "never_called (watched for a part of the run)"),
-        ([CALLED, None], "other_worker (gw1 ended without a report; the others: never_called)"),
-        ([CALLED, Watched({}, blind=True), None],
-         "other_worker (gw1, gw2 ended without a report; the others: never_called)"),
-        ([OFF, None], "disabled"),
-        ([Watched({}, blind=True)], None),
-        ([Watched({})], None),
-    ],
+NEAREST: tuple[tuple[list[Any], str | None], ...] = (
+    ([CALLED], "never_called"),
+    ([HIT], None),
+    ([CALLED, HIT, FALSE], None),
+    ([FOREIGN, CALLED], "never_called"),
+    ([FOREIGN, ABSENT], "no_code"),
+    ([OFF, OFF], "disabled"),
+    ([CALLED, BESIDE, BESIDE | {"line": 43}], "line_not_reached (nearest executed line 43)"),
+    ([FALSE, FALSE, BESIDE], "condition_false (4 times)"),
+    ([CALLED, CALLED | {"whole": False}], "never_called (watched for a part of the run)"),
+    ([CALLED, None], "other_worker (gw1 ended without a report; the others: never_called)"),
+    ([CALLED, Watched({}, blind=True), None],
+     "other_worker (gw1, gw2 ended without a report; the others: never_called)"),
+    ([OFF, None], "disabled"),
+    ([Watched({}, blind=True)], None),
+    ([Watched({})], None),
 )  # fmt: skip
-def test_the_process_that_came_nearest_has_the_reason(
-    facts: list[Any], expected: str | None
-) -> None:
+"""What each worker told, and the reason."""
+
+
+def test_the_process_that_came_nearest_has_the_reason() -> None:
     """One reason for a run; hit in one worker is hit; silence is no word."""
-    desired, known = breakpoint_at(condition="x > 1")
-    run = over(*facts)
-    assert why_not_hit(known, run) == expected
-    assert never_hit(desired, run) == ({} if expected is None else {"bp-1": expected})
+    for facts, expected in NEAREST:
+        desired, known = breakpoint_at(condition="x > 1")
+        run = over(*facts)
+        assert why_not_hit(known, run) == expected, facts
+        reasons = {} if expected is None else {"bp-1": expected}
+        assert never_hit(desired, run) == reasons, facts
 
 
 def test_thresholds_count_for_each_worker() -> None:

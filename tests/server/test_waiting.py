@@ -23,7 +23,15 @@ from pytest_cideldill.protocol import (
     Resumed,
     Stopped,
 )
-from tests.server.processes import Front, Process, autopsy_of, in_loop, pause_of, serving
+from tests.server.processes import (
+    DEADLINE_S,
+    Front,
+    Process,
+    autopsy_of,
+    in_loop,
+    pause_of,
+    serving,
+)
 
 SOON = 20
 """Milliseconds of a wait that is to time out."""
@@ -230,16 +238,23 @@ async def test_a_long_wait_reports_progress(monkeypatch: pytest.MonkeyPatch) -> 
     """Seconds waited of seconds allowed, rising, and a word."""
     monkeypatch.setattr(stops, "PROGRESS_S", 0.005)
     reported: list[tuple[float, float | None, str]] = []
+    is_enough = asyncio.Event()
 
     async def progress(done: float, total: float | None, text: str) -> None:
         reported.append((done, total, text))
+        if len(reported) >= 2:
+            is_enough.set()
 
     async with serving() as front:
-        await running(front, "main")
-        await front.toolbox.call("breakpoint_wait", {"timeout_ms": 30}, progress, "client")
-    assert len(reported) >= 2
+        (process,) = await running(front, "main")
+        arguments = {"timeout_ms": 9_000}
+        wait = front.toolbox.call("breakpoint_wait", arguments, progress, "client")
+        waiting = asyncio.create_task(wait)
+        await asyncio.wait_for(is_enough.wait(), DEADLINE_S)
+        await stopped(front, process)
+        await waiting
     assert [each[0] for each in reported] == sorted(each[0] for each in reported)
-    assert {each[1:] for each in reported} == {(0.03, "no stop yet")}
+    assert {each[1:] for each in reported} == {(9.0, "no stop yet")}
 
 
 @in_loop
