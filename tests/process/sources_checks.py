@@ -1,7 +1,8 @@
 """What the tests of event sources share: checks run in a plain interpreter of their own.
 
 A file of checks is a test module and a script: the script runs every function whose name starts
-with `check_` and prints what became of it; the test module runs the script once and reports each.
+with `check_` and prints what became of it; the test module runs the script and reports what failed.
+Neither imports pytest where a script can do without, as that takes longer than most scripts.
 After each check the interpreter must look as if no source had ever been there.
 """
 
@@ -11,6 +12,7 @@ import functools
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -20,8 +22,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any
-
-import pytest
 
 from pytest_cideldill.tracing.interface import Handlers, Source, Watch, open_source
 
@@ -167,6 +167,25 @@ def inner(function: Any, name: str) -> CodeType:
     return next(code for code in tree(code_of(function)) if code.co_name == name)
 
 
+class Caught:
+    """What `expected_error` caught."""
+
+    value: BaseException
+
+
+@contextmanager
+def expected_error(*kinds: type[BaseException], match: str = "") -> Iterator[Caught]:
+    """As `pytest.raises`."""
+    caught = Caught()
+    try:
+        yield caught
+    except kinds as error:
+        caught.value = error
+    else:
+        raise AssertionError(f"no {kinds}")
+    assert re.search(match, str(caught.value)), caught.value
+
+
 def in_thread(function: Callable[[], object]) -> None:
     thread = threading.Thread(target=function)
     thread.start()
@@ -196,8 +215,8 @@ def checks(namespace: dict[str, Any]) -> list[str]:
     return [name for name in namespace if name.startswith("check_")]
 
 
-@functools.cache
-def _outcomes(script: str) -> dict[str, str]:
+def report(script: str) -> None:
+    """Run the checks of a script; a test fails with what the failing ones say."""
     done = subprocess.run(
         [sys.executable, "-W", "error", script],
         capture_output=True,
@@ -209,12 +228,10 @@ def _outcomes(script: str) -> dict[str, str]:
     )
     assert done.stdout, done.stderr
     outcomes: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
-    return outcomes
-
-
-def report(script: str, check: str) -> None:
-    """Let a test have the outcome of a check."""
-    outcome = _outcomes(script)[check]
-    if outcome.startswith("skipped: "):
-        pytest.skip(outcome.removeprefix("skipped: "))
-    assert outcome == "passed", outcome
+    assert outcomes
+    failed = {
+        name: outcome
+        for name, outcome in outcomes.items()
+        if outcome != "passed" and not outcome.startswith("skipped: ")
+    }
+    assert not failed, "".join(f"\n{name}: {outcome}" for name, outcome in failed.items())

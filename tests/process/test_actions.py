@@ -16,6 +16,7 @@ import pytest
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.pauses.resume import ALLOWED, check_action, decode, make_exception
 from pytest_cideldill.protocol import Resume
+from tests.process.each_case import for_each
 
 
 class Outer:
@@ -65,7 +66,7 @@ def test_each_phase_allows_its_actions() -> None:
     assert ALLOWED["post_mortem"] == ("continue",)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("phase", "action"),
     [
         ("before", "explode"),
@@ -89,10 +90,10 @@ def test_modify_is_another_word_for_continue() -> None:
     assert check_action("before", command("modify", modified_args=[])) == "continue"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("phase", "action"), [("before", "skip"), ("before", "raise"), ("post_mortem", "continue")]
 )
-@pytest.mark.parametrize("modified", [{"modified_args": []}, {"modified_kwargs": {}}])
+@for_each("modified", [{"modified_args": []}, {"modified_kwargs": {}}])
 def test_modified_arguments_go_with_a_call_that_happens(
     phase: str, action: str, modified: dict[str, Any]
 ) -> None:
@@ -105,7 +106,7 @@ def test_modified_arguments_go_with_a_call_that_happens(
 # --- values -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "decoded"),
     [
         (None, None),
@@ -137,7 +138,7 @@ def test_names_of_the_pause_are_seen_before_those_of_the_frame() -> None:
     assert decode(value, FRAME, unknown, names) == [{"amount": 3}, "other"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("source", "reported"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
@@ -169,7 +170,7 @@ def test_a_stored_object_that_is_not_there_is_refused() -> None:
 # --- exceptions ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "cls"),
     [
         ("ValueError", ValueError),
@@ -204,7 +205,7 @@ def test_without_a_message_an_exception_has_no_arguments() -> None:
     assert made.args == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "reported"),
     [
         ("NoSuchError", "unknown here"),

@@ -13,6 +13,7 @@ from pytest_cideldill.sourcecode.locations import (
     SourceMap,
     find_again,
 )
+from tests.process.each_case import for_each
 
 SHOP = """\
 import math
@@ -50,7 +51,7 @@ def edited(*changes: tuple[str, str], text: str = SHOP) -> SourceMap:
     return mapped(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "changes", "found"),
     [
         # Nothing changed, or nothing that matters here.

@@ -11,27 +11,39 @@ from hypothesis import strategies as st
 
 from pytest_cideldill.redaction.by_shape import SHAPES
 from pytest_cideldill.redaction.redactor import Redactor
+from tests.process.each_case import for_each
+from tests.process.test_redactor import PLANTED
 
 _BEHIND = re.compile(r"\(\?<=[^)]*\)")
 """What stands before a shape."""
 
 _OFTEN_FILTERED: Any = {"suppress_health_check": [HealthCheck.filter_too_much]}
 
-SLOW = ("aws", "jwt", "pem", "url")
-"""Labels of shapes that take long to make up; of the others the fast tier has the first."""
+ALL = {f"{label}: {pattern}": pattern for label in SHAPES for pattern in SHAPES[label]}
 
-ALL = [
-    pytest.param(
-        pattern,
-        marks=[pytest.mark.full] if label in SLOW or number else [],
-        id=f"{label}: {pattern}",
-    )
-    for label, patterns in SHAPES.items()
-    for number, pattern in enumerate(patterns)
-]
+EXAMPLES = {
+    "pem": "pem",
+    "jwt": "jwt",
+    "aws": "aws id",
+    "token": "github",
+    "auth": "bearer",
+    "basic": "basic",
+    "url": "url",
+}
+"""By the label of a shape the name of a secret that has it."""
 
 
-@pytest.mark.parametrize("pattern", ALL)
+@for_each("label", SHAPES)
+def test_a_text_with_the_example_of_a_shape_is_never_plain(label: str) -> None:
+    context, secret = PLANTED[EXAMPLES[label]]
+    text = context.format(secret)
+    assert any(re.search(pattern, text, re.ASCII) for pattern in SHAPES[label])
+    for each in (text, f"({text})"):
+        assert not Redactor(environ={}).is_plain(each)
+
+
+@pytest.mark.full  # Hypothesis takes seconds to begin with texts where much is imported
+@pytest.mark.parametrize("pattern", ALL.values(), ids=ALL)
 def test_a_text_with_a_secret_is_never_plain(pattern: str) -> None:
     redactor = Redactor(environ={})
     found = 0

@@ -27,6 +27,7 @@ from pytest_cideldill.sourcecode.catalog import Catalog, scan
 from pytest_cideldill.sourcecode.describe import FunctionInfo
 from pytest_cideldill.sourcecode.helper import answer, source_map
 from pytest_cideldill.sourcecode.names import close_names, parse_function_name
+from tests.process.each_case import for_each
 
 full = pytest.mark.full
 
@@ -422,7 +423,7 @@ def test_files_that_did_not_change_are_not_read_again(tmp_path: Path, write: Wri
     assert set(second.files) == {"a.py", "b.py", "d.py"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "files"),
     [
         ("total", {"shop/cart.py", "shop/order.py", "tests/test_total.py"}),
@@ -492,7 +493,7 @@ def test_thousands_of_files_take_seconds_and_a_second_look_next_to_nothing(
 # --- names and the helper -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["shop/*.py::total", "shop/**/cart.py::Cart.total", "a?.py::f"])
+@for_each("text", ["shop/*.py::total", "shop/**/cart.py::Cart.total", "a?.py::f"])
 def test_a_path_that_is_a_glob_is_refused_with_a_way_out(text: str) -> None:
     """It would never mean a function: globs are over dotted paths."""
     with pytest.raises(ValueError, match=r"is a glob; globs are over dotted paths") as caught:
@@ -512,7 +513,7 @@ def test_an_absolute_path_inside_of_the_rootdir_becomes_relative() -> None:
 KNOWN = ["shop.cart.Cart.total", "shop.cart.total", "shop.order.subtotal", "shop.tax.rate"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "close"),
     [
         ("totla", ["shop.cart.total", "shop.cart.Cart.total"]),
@@ -559,7 +560,7 @@ def test_the_helper_reports_the_catalog(tmp_path: Path, write: Write) -> None:
     assert answer(request | {"name": "subtotal"})["contents"] == {}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [{"root": 3}, {"known": [1]}, {"known": {"a.py": 3}}, {"name": "a b"}, {"seconds": "1"}],
 )  # fmt: skip

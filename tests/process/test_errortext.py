@@ -16,6 +16,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.exception_text import ASK, message_of
+from tests.process.each_case import for_each
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +33,7 @@ def caught(work: Callable[[], object]) -> BaseException:
     raise AssertionError("it raised nothing")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "work",
     [
         lambda: os.rename("/no such file", "/no other file"),

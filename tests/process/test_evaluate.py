@@ -22,6 +22,7 @@ from pytest_cideldill.evaluation import repl_eval
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.repl_eval import Evaluation, Interruptor, evaluate
+from tests.process.each_case import for_each
 
 LIMIT = 1
 PATIENCE = 10.0  # seconds until a test that waits gives up
@@ -180,7 +181,7 @@ def test_a_global_statement_writes_the_module(monkeypatch: pytest.MonkeyPatch) -
 # --- output
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("source", "output", "value"),
     [
         ("1 + 1", "2", 2),
@@ -210,7 +211,7 @@ class Unspeakable(Exception):
         raise ValueError("no")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("source", "output"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),

@@ -25,6 +25,7 @@ from pytest_cideldill.evaluation.compiled import (
 )
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
+from tests.process.each_case import for_each
 
 NUMBER = 5
 hidden = "a global"
@@ -82,7 +83,7 @@ def test_all_kinds_of_names_are_seen(at: At) -> None:
     assert paused(0, 7, key=8) == (0, (7,), {"key": 8}, 1, 2, 3, 5, len)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("source", "value"),
     [
         ("[local + item for item in items if argument]", [6, 7]),
@@ -396,7 +397,7 @@ class Own(Exception):
     pass
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("source", "shown"),
     [
         ("{}['key']", "<error: KeyError>"),

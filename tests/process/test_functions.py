@@ -130,14 +130,14 @@ def test_an_assigned_parameter_and_modified_arguments_go_together(process: Debug
     assert running.result() == 15
 
 
-@pytest.mark.parametrize("index", [-1, pytest.param(99, marks=full)])
-def test_a_frame_that_is_not_there_is_refused(process: Debuggee, index: int) -> None:
+def test_a_frame_that_is_not_there_is_refused(process: Debuggee) -> None:
     """`invalid_frame`; the pause goes on."""
     process.add(f"{TILLS}:price_of")
     running = process.call(price_of, 2)
     id = process.stop()["id"]
-    body = process.refused(process.evaluate, id, "1", frame_index=index)
-    assert body["error"] == "invalid_frame"
+    for index in (-1, 99):
+        body = process.refused(process.evaluate, id, "1", frame_index=index)
+        assert body["error"] == "invalid_frame"
     process.resume(id)
     running.result()
 
@@ -203,22 +203,43 @@ def test_the_frames_of_a_pause_are_bounded(process: Debuggee) -> None:
 # --- what can be intercepted --------------------------------------------------------------------
 
 
+OF_EVERY_MAKE: list[tuple[str, Callable[[], Any], Any]] = [
+    ("Till.ring_up", lambda: Till(1).ring_up(2), 3),
+    ("Till.rounded_price", lambda: Till.rounded_price(2.6), 3),
+    ("Till.opened_with", lambda: Till.opened_with(4).sum, 4),
+    ("Till.is_empty_till", lambda: Till(0).is_empty_till, True),
+    ("Till.__init__", lambda: Till(5).sum, 5),
+    ("counter.count_up", lambda: COUNT_UP(1) and "counted", "counted"),
+    ("cached_price", lambda: cached_price.__wrapped__(1), 2),
+]
+"""Methods, static and class methods, properties, closures, decorated."""
+
+
+def test_functions_of_every_make_are_intercepted_by_a_glob(process: Debuggee) -> None:
+    process.add(f"{TILLS}.*")
+    with_init = {
+        "Till.ring_up": ["Till.__init__", "Till.ring_up"],
+        "Till.opened_with": ["Till.opened_with", "Till.__init__"],
+        "Till.is_empty_till": ["Till.__init__", "Till.is_empty_till"],
+    }
+    for name, call, result in OF_EVERY_MAKE:
+        running = process.call(call)
+        for expected in with_init.get(name, [name]):
+            pause = process.stop()
+            called = pause["call_data"]["qualified_name"]
+            assert called.replace("<locals>.", "") == f"{TILLS}.{expected}"
+            process.resume(pause["id"])
+        assert running.result() == result, name
+        assert not process.has(Stopped), name
+
+
+@full
 @pytest.mark.parametrize(
-    ("name", "call", "result"),
-    [
-        ("Till.ring_up", lambda: Till(1).ring_up(2), 3),
-        pytest.param("Till.rounded_price", lambda: Till.rounded_price(2.6), 3, marks=full),
-        pytest.param("Till.opened_with", lambda: Till.opened_with(4).sum, 4, marks=full),
-        ("Till.is_empty_till", lambda: Till(0).is_empty_till, True),
-        pytest.param("Till.__init__", lambda: Till(5).sum, 5, marks=full),
-        ("counter.count_up", lambda: COUNT_UP(1) and "counted", "counted"),
-        pytest.param("cached_price", lambda: cached_price.__wrapped__(1), 2, marks=full),
-    ],
+    ("name", "call", "result"), OF_EVERY_MAKE, ids=[name for name, *_ in OF_EVERY_MAKE]
 )
 def test_functions_of_every_make_are_intercepted(
     process: Debuggee, name: str, call: Callable[[], Any], result: Any
 ) -> None:
-    """Methods, static and class methods, properties, closures, decorated."""
     assert process.add(f"{TILLS}:{name}")["verified"]
     process.stops(call)
     running = process.call(call)
@@ -249,14 +270,18 @@ USED_UP: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
 """Functions that make something that goes on later, and how it does."""
 
 
-@pytest.mark.parametrize(("function", "use"), USED_UP)
-def test_generators_and_coroutines_stop_when_they_are_called(
+def test_generators_and_coroutines_stop_when_they_are_called(process: Debuggee) -> None:
+    """An error instead comes when it starts, as one of theirs would."""
+    added = process.add(f"{TILLS}.price*")["functions"]
+    for function, use in USED_UP:
+        assert f"{TILLS}.{function.__name__}" in added
+        check_that_it_stops_when_it_is_called(process, function, use)
+
+
+def check_that_it_stops_when_it_is_called(
     process: Debuggee, function: Callable[[], Any], use: Callable[[Any], Any]
 ) -> None:
-    """An error instead comes when it starts, as one of theirs would."""
-    expected = use(function())
-    path = f"{TILLS}.{function.__name__}"
-    assert process.add(path)["functions"] == [path]
+    expected = 1 if function is price_later else [1]
     running = process.call(lambda: use(function()))
     process.resume(process.stop()["id"])
     assert running.result() == expected
@@ -269,26 +294,22 @@ def test_generators_and_coroutines_stop_when_they_are_called(
         use(made)
 
 
-@pytest.mark.parametrize(
-    ("index", "fake", "result"),
-    [
+def test_a_skipped_generator_yields_the_items_of_a_list(process: Debuggee) -> None:
+    process.add(f"{TILLS}.price*")
+    cases: list[tuple[int, object, object]] = [
         (0, 7, 7),
-        pytest.param(0, None, None, marks=full),
+        (0, None, None),
         (1, [7, 8], [7, 8]),
-        pytest.param(1, None, [], marks=full),
-        pytest.param(1, {"$eval": "(n for n in (4, 5))"}, [4, 5], marks=full),
-        pytest.param(2, [7, 8], [7, 8], marks=full),
-        pytest.param(2, None, [], marks=full),
-    ],
-)
-def test_a_skipped_generator_yields_the_items_of_a_list(
-    process: Debuggee, index: int, fake: object, result: object
-) -> None:
-    function, use = USED_UP[index]
-    process.add(f"{TILLS}.{function.__name__}")
-    running = process.call(lambda: use(function()))
-    process.resume(process.stop()["id"], "skip", fake_result=fake)
-    assert running.result() == result
+        (1, None, []),
+        (1, {"$eval": "(n for n in (4, 5))"}, [4, 5]),
+        (2, [7, 8], [7, 8]),
+        (2, None, []),
+    ]
+    for index, fake, result in cases:
+        function, use = USED_UP[index]
+        running = process.call(lambda function=function, use=use: use(function()))
+        process.resume(process.stop()["id"], "skip", fake_result=fake)
+        assert running.result() == result, (index, fake)
 
 
 def test_an_alarm_at_a_generator_s_pause_comes_out_of_the_call(process: Debuggee) -> None:

@@ -29,6 +29,7 @@ from pytest_cideldill.patching.code_swap import (
 )
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import CannotIntercept
+from tests.process.each_case import for_each
 
 
 class Calls:
@@ -110,7 +111,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("function", "args", "kwargs"), SHAPES)
+@for_each(("function", "args", "kwargs"), SHAPES)
 def test_every_kind_of_parameter_arrives_bound(
     function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
@@ -127,7 +128,7 @@ def test_every_kind_of_parameter_arrives_bound(
     assert (seen_args, seen_kwargs) == (bound.args, bound.kwargs)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         lambda: untyped(positional)(),

@@ -24,6 +24,7 @@ from pytest_cideldill.sourcecode.locations import (
     InvalidSource,
     SourceMap,
 )
+from tests.process.each_case import for_each
 
 # Every line with code runs when this is executed; the comments are read by the tests.
 SHOP = '''\
@@ -179,7 +180,7 @@ def test_the_lines_of_every_code_object_are_those_that_have_events(shop: SourceM
         assert any(line in lines_of(each) for each in find_codes(shop.root, key))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "nearest"),
     [
         (1, "import asyncio"),
@@ -221,7 +222,7 @@ def test_a_file_without_code_has_no_nearest_line() -> None:
         assert reported.value.nearest is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "qualname"),
     [
         ("import asyncio", "<module>"),
@@ -266,7 +267,7 @@ def column_of(text: str, piece: str, count: int = 1) -> int:
     return at + 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "piece", "count", "qualname"),
     [
         ("pair =", "pair", 1, "<module>"),
@@ -303,7 +304,7 @@ def test_lambdas_of_one_line_are_distinguished_in_another_compilation(shop: Sour
     assert [eval(each[0]) for each in found[:2]] == [1, 2]
 
 
-@pytest.mark.parametrize("column", [0, -1, 200])
+@for_each("column", [0, -1, 200])
 def test_a_column_without_code_is_refused_with_candidates(shop: SourceMap, column: int) -> None:
     with pytest.raises(InvalidColumn, match=r"use one of 9 \(Cart\.total\), 22") as reported:
         shop.code_for_line(line_of("def inner"), column)
@@ -328,7 +329,7 @@ def test_the_columns_of_lambdas_that_are_one_constant_object_are_all_reported(
     assert shop.candidates(3) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text"),
     [
         ("twice", "return function"),
@@ -430,11 +431,10 @@ def test_a_signature_reports_every_kind_of_parameter_without_annotations() -> No
     assert third.signature_text.endswith("…)")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line"),
     [("x = (\n", 1), ("def f():\n  1\n 2\n", 3), ("x = 1\ny = = 2\n", 2), ("x = '\0'", None),
      ("(" * 500, 1), ("x = " + "-" * 200_000 + "1", None)],
-    ids=lambda value: str(value)[:8],
 )  # fmt: skip
 def test_malformed_source_is_refused_with_its_line(text: str, line: int | None) -> None:
     with pytest.raises(InvalidSource, match=r"x\.py.* can't be compiled: .") as reported:
@@ -442,7 +442,7 @@ def test_malformed_source_is_refused_with_its_line(text: str, line: int | None) 
     assert reported.value.line == line or line is None
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@for_each("end", ["\n", "\r\n", "\r"])
 def test_line_ends_of_every_system_count_alike(end: str) -> None:
     text = "\x0cx = 1\n\ny = '''\x0b\n\x1c'''\nz = 3\n".replace("\n", end)
     assert SourceMap.from_source(text, "x.py").lines == (1, 3, 5)
@@ -542,7 +542,7 @@ def test_the_helper_answers_one_line_after_another(tmp_path: Path) -> None:
     assert [each["error"] for each in refused] == errors
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_", "error", "extra"),
     [
         ({"op": "validate", "line": 3}, "invalid_line", {"nearestValidLine": 4}),

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from pytest_cideldill.sourcecode.names import Precision, parse_function_name
+from tests.process.each_case import for_each
 
 MODULE, FILE = "shop.cart", "src/shop/cart.py"
 
@@ -26,14 +27,14 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "precision"), FORMS)
+@for_each(("text", "precision"), FORMS)
 def test_the_five_forms_are_distinguished(text: str, precision: Precision) -> None:
     """Bare, dotted, `module:qualname`, `path::qualname`, glob."""
     name = parse_function_name(text)
     assert (name.text, name.precision) == (text.replace("Cart::", "Cart."), precision)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "", " ", "3total", "shop..cart", ".total", "total.", "shop cart", "a-b", "a:b:c", ":total",
@@ -56,7 +57,7 @@ def test_what_has_none_of_the_forms_is_refused_with_all_of_them(text: str) -> No
         assert form in message
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "qualname", "means"),
     [
         # Bare: the last part of the qualified name, whatever it is inside of.
@@ -132,7 +133,7 @@ def test_any_text_is_a_name_or_refused() -> None:
         assert name.matches(MODULE, "Cart.total", FILE) in (True, False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "means"),
     [
         ("Cart", True),
@@ -153,7 +154,7 @@ def test_the_name_of_a_class_means_its_init(text: str, means: bool) -> None:
     assert not name.matches(MODULE, "Cart.total", FILE) or text.endswith("*")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "is_one"),
     [
         ("str.upper", True),
@@ -171,7 +172,7 @@ def test_methods_of_builtin_classes_are_known_without_a_process(text: str, is_on
     assert parse_function_name(text).is_builtin_method is is_one
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "is_end"),
     [
         ("Cart.total", True),

@@ -40,6 +40,7 @@ from pytest_cideldill.objects.pickles import fast
 from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.instances import Unfit
+from tests.process.each_case import for_each
 from tests.process.machine import Machine
 from tests.process.test_snapshot import Ran, hostile_values
 from tests.together import counted
@@ -263,7 +264,7 @@ def test_the_bytes_of_large_values_are_those_of_dill() -> None:
         assert fast(value, 1 << 24, Deadline(10))[0] == dill.dumps(value, protocol=4)
 
 
-@pytest.mark.parametrize("make", INSTANCES)
+@for_each("make", INSTANCES)
 def test_both_ways_give_the_digest_of_dills_bytes(make: Callable[[Any], object]) -> None:
     value = make([1, "a"])
     assert Bench().recorded(value)[:2] == (digest(value), "dill")
@@ -294,7 +295,7 @@ NEEDS_DILL: list[object] = [
 ]
 
 
-@pytest.mark.parametrize("value", NEEDS_DILL, ids=lambda value: type(value).__name__)
+@for_each("value", NEEDS_DILL)
 def test_what_takes_code_is_called_by_its_snapshot_and_copied_when_asked_for(value: object) -> None:
     bench = Bench()
     for called in (bench.recorded(value), bench.paused(value)):
@@ -307,7 +308,7 @@ def test_what_takes_code_is_called_by_its_snapshot_and_copied_when_asked_for(val
     assert after.data.endswith(dill.dumps(value, protocol=4))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         (each for each in ""),
@@ -317,7 +318,6 @@ def test_what_takes_code_is_called_by_its_snapshot_and_copied_when_asked_for(val
         pytest.MonkeyPatch(),
         [pytest.MonkeyPatch()],
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_what_dill_refuses_has_no_copy(value: object) -> None:
     assert Bench().paused(value).kind == Bench().recorded(value).kind == "snapshot"
@@ -652,29 +652,36 @@ def atom(generator: random.Random) -> object:
     return make()
 
 
+@pytest.mark.full
+@pytest.mark.quick("3-*")
 @pytest.mark.parametrize("most", [1_048_576, 1_024])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seeds", [3, 20])
 def test_numbers_and_strings_are_called_by_their_pickles(
-    seed: int, most: int, monkeypatch: pytest.MonkeyPatch
+    seeds: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for seed in range(seeds):
+        check_names_of_atoms(seed, most, monkeypatch)
+
+
+def check_names_of_atoms(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever equals them was named before, one by one or many at once, and is known or not."""
     monkeypatch.setattr(content_ids, "_MOST_ATOMS", 5 if seed % 2 else 8_192)
     bench, generator = Bench(limits=Limits(max_object_bytes=most)), random.Random(seed)
     atoms = [atom(generator) for _ in range(300)]
     alike = [each for each in atoms if type(each) is type(atoms[0])]
     frozen = list(map(bench.objects.freeze, alike))
-    assert bench.objects.cids(frozen) == [bench.objects.identify(each).cid for each in frozen]
+    assert bench.objects.cids(frozen) == [bench.objects.identify(each).cid for each in frozen], seed
     for each in atoms:
         named = bench.recorded(each)
         if type(each) is str and len(each) > most:
-            assert named.kind == "snapshot"
+            assert named.kind == "snapshot", seed
         else:
-            assert (named.cid, named.kind) == (digest(each), "dill")
+            assert (named.cid, named.kind) == (digest(each), "dill"), seed
     frozen = list(map(bench.objects.freeze, atoms))
-    assert bench.objects.cids(frozen) == [bench.recorded(each).cid for each in atoms]
+    assert bench.objects.cids(frozen) == [bench.recorded(each).cid for each in atoms], seed
     stored = {row.cid: row.data for row in bench.stored()}
     for each in atoms:
-        assert stored[bench.recorded(each).cid] in (dill.dumps(each, protocol=4), None)
+        assert stored[bench.recorded(each).cid] in (dill.dumps(each, protocol=4), None), seed
 
 
 # --- secrets ------------------------------------------------------------------------------------
@@ -723,7 +730,7 @@ HOLDERS: dict[str, Callable[[str], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOLDERS)
+@for_each("name", HOLDERS)
 def test_a_secret_leaves_neither_its_bytes_nor_its_plain_digest(name: str) -> None:
     environ = {"DEPLOY_TOKEN": SECRET} if name == "in the environment" else {}
     make = HOLDERS[name]
@@ -756,7 +763,7 @@ def test_equal_secrets_are_called_equal_in_one_run_only() -> None:
     assert other.take({}, value).cid != Bench().recorded(value).cid
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         {"key": "monkey", "passengers": 3, "max_token": 5},
@@ -770,7 +777,7 @@ def test_what_only_resembles_a_secret_is_none(bench: Bench, value: object) -> No
     assert bench.recorded(value)[:2] == (digest(value), "dill")
 
 
-@pytest.mark.parametrize("name", ["tax_number", "Tax Number", "pass word", "X-Api-Key", "auth/key"])
+@for_each("name", ["tax_number", "Tax Number", "pass word", "X-Api-Key", "auth/key"])
 def test_a_name_is_found_in_any_spelling(name: str) -> None:
     bench = Bench(redactor=Redactor(["taxnumber"], environ={}))
     assert bench.recorded({name: "x", "b": 1}).kind == "secret"

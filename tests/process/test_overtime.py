@@ -26,7 +26,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.template import parse_template
-from tests.process.sources_checks import checks, report, run_as_script
+from tests.process.sources_checks import report, run_as_script
 
 PATIENCE = 20.0  # seconds until a check that waits gives up
 SOON = 0.05
@@ -569,9 +569,8 @@ def check_threads_are_quiet_while_they_evaluate() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("check", checks(globals()))
-def test_overtime(check: str) -> None:
-    report(__file__, check)
+def test_overtime() -> None:
+    report(__file__)
 
 
 if __name__ == "__main__":

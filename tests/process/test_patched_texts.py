@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from pytest_cideldill.interpreter import patched_texts
+from tests.process.each_case import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +61,7 @@ def test_a_text_has_the_bytes_and_lines_of_a_file_with_it(
         assert patched_texts.lines_of(str(file)) == linecache.getlines(str(file))
 
 
-@pytest.mark.parametrize(
-    "text", ["# coding: latin-1\n'\u20ac'\n", "# coding: no-such\n", "'\ud800'\n"]
-)
+@for_each("text", ["# coding: latin-1\n'\u20ac'\n", "# coding: no-such\n", "'\ud800'\n"])
 def test_a_text_that_cant_be_encoded_as_it_declares_is_refused(text: str) -> None:
     with pytest.raises((SyntaxError, LookupError, UnicodeError)):
         patched_texts.add({"/it.py": text})

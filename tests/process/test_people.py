@@ -22,6 +22,7 @@ from pytest_cideldill.reports.markup import tag
 from pytest_cideldill.reports.terminal import Style, one_test, overview
 from pytest_cideldill.reports.terminal import write as write_lines
 from pytest_cideldill.reports.words import duration, left_out, verdict
+from tests.process.each_case import for_each
 from tests.process.written import Writer, call, hit, phase, write
 
 HOSTILE = (
@@ -234,7 +235,7 @@ def test_a_terminal_that_knows_few_characters_gets_the_others_as_escapes() -> No
     assert stream.read() == "a \\u2192 b\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seconds", "reported"),
     [(0.0, "0 ms"), (0.00325, "3.25 ms"), (0.5, "0.50s"), (59.99, "59.99s"), (125.2, "2m 5s")],
 )

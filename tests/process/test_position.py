@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_cideldill.protocol.current_test_file import PositionFile, read_position
+from tests.process.each_case import for_each
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_a_text_that_is_too_long_is_cut_and_never_an_error(path: str, text: str)
     position.close()
 
 
-@pytest.mark.parametrize("content", [b"", b"\0\0", b"\xff" * 4096, b"\0\0\0\x05abc", b"\0" * 4096])
+@for_each("content", [b"", b"\0\0", b"\xff" * 4096, b"\0\0\0\x05abc", b"\0" * 4096])
 def test_a_file_that_is_damaged_gives_no_position_or_a_text(path: str, content: bytes) -> None:
     """The reader is the front end: no test process may make it fail."""
     Path(path).write_bytes(content)

@@ -10,6 +10,7 @@ import pytest
 
 import pytest_cideldill
 from pytest_cideldill.project import Project
+from tests.process.each_case import for_each
 
 OURS = str(Path(pytest_cideldill.__file__).parent / "manager.py")
 
@@ -28,7 +29,7 @@ def file(root: Path, name: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "is_user"),
     [
         ("test_cart.py", True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import random
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cideldill.sourcecode.quiet import compiled, literal, parse, parse_expression, tokens
+from tests.process.each_case import for_each
 
 WARNED = {
     "an escape": r'"\d"',
@@ -86,21 +88,38 @@ def check(text: str) -> None:
         assert caught == []
 
 
-@pytest.mark.parametrize("text", WARNED.values(), ids=WARNED)
+@for_each("text", WARNED.values())
 def test_what_the_compiler_warns_of_is_made_without_a_warning(text: str) -> None:
     check(text)
     check(f"if x:\n    y = 1\n    {text}\n" if "\n" not in text else text)
 
 
+PREFIXES = ["", "r", "b", "f", "rb", "fr", "u"]
+QUOTES = ["'", '"', "'''", '"""']
+INSIDE = "\\dnxNuU{}04a'\"\n# "
+
+
+@pytest.mark.full
 @given(
-    st.sampled_from(["", "r", "b", "f", "rb", "fr", "u"]),
-    st.sampled_from(["'", '"', "'''", '"""']),
-    st.text("\\dnxNuU{}04a'\"\n# ", max_size=12),
+    st.sampled_from(PREFIXES),
+    st.sampled_from(QUOTES),
+    st.text(INSIDE, max_size=12),
 )
 def test_any_string_is_made_as_the_standard_library_makes_it(
     prefix: str, quote: str, inside: str
 ) -> None:
-    text = f"x = ({prefix}{quote}{inside}{quote}, 1)\n"
+    check_or_refuse(f"x = ({prefix}{quote}{inside}{quote}, 1)\n")
+
+
+def test_some_strings_are_made_as_the_standard_library_makes_them() -> None:
+    chooser = random.Random(3)
+    for _ in range(40):
+        quote, inside = chooser.choice(QUOTES), chooser.choices(INSIDE, k=chooser.randrange(13))
+        text = "".join([chooser.choice(PREFIXES), quote, *inside, quote])
+        check_or_refuse(f"x = ({text}, 1)\n")
+
+
+def check_or_refuse(text: str) -> None:
     try:
         plainly(text)
     except (SyntaxError, ValueError):

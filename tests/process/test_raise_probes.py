@@ -20,6 +20,7 @@ from pytest_cideldill.protocol import AddException, Bound, Event, LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.names import check_exception_name
+from tests.process.each_case import for_each
 
 
 class Lab:
@@ -57,7 +58,7 @@ class Stop(StopIteration):
 HERE = __name__
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "cls", "meant"),
     [
         ("KeyError", KeyError, True),
@@ -274,7 +275,7 @@ def test_what_is_behind_an_exception_is_reported_nearest_first() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["", ".", "a.", "a b", "1a", "class", "a.if", "int", "print"])
+@for_each("name", ["", ".", "a.", "a b", "1a", "class", "a.if", "int", "print"])
 def test_malformed_names_are_refused(name: str) -> None:
     """Only those: an unknown one waits."""
     with pytest.raises(ValueError, match=r"class|name"):

@@ -18,6 +18,7 @@ from pytest_cideldill.records.format import EVENTS, PART, Line, line_of, part
 from pytest_cideldill.records.manifest import summarize, write_manifest, write_summaries
 from pytest_cideldill.records.merge import merge_run, raw_lines, run_folder
 from pytest_cideldill.records.reader import NoRecord, refuse_newer, run_folders
+from tests.process.each_case import for_each
 from tests.record_schema import ROWS, written
 from tests.wire.test_wire import messages
 
@@ -31,7 +32,7 @@ def made_whole(message: Any) -> Any:
     return dataclasses.replace(message, **found)
 
 
-@pytest.mark.parametrize("type", written())
+@for_each("type", written())
 def test_every_kind_comes_back_as_it_was_said(type: str) -> None:
     """By its type, with the worker that told it; one line of ASCII."""
     for message in map(made_whole, messages(written()[type])):
@@ -55,7 +56,7 @@ def test_what_is_none_is_left_out() -> None:
         assert None not in plain.values()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         b"",

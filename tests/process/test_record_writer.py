@@ -24,6 +24,7 @@ from pytest_cideldill.records.merge import raw_lines
 from pytest_cideldill.records.quota import Share, Shares
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
+from tests.process.each_case import for_each
 from tests.process.parts import PLACE, Disk, Part, system_with
 
 FAILED = PhaseReported("t::x", "call", "failed", "failed", 0.1)
@@ -45,22 +46,21 @@ def call_row(number: int, name: str = "till.total", ts: float = 5.0) -> Row:
     return (reported, number)
 
 
-@pytest.mark.parametrize(
-    "text", ["price=2", "", 'a "quoted" \\ text', "é\ud800\x00\n\u2028", "x" * 1_000]
-)
-@pytest.mark.parametrize("nodeid", ["t::x", None, 't::x["\\é]'])
-@pytest.mark.parametrize("condition_error", [False, True])
+@for_each("text", ["price=2", "", 'a "quoted" \\ text', "é\ud800\x00\n\u2028", "x" * 1_000])
+@for_each("nodeid", ["t::x", None, 't::x["\\é]'])
+@for_each("condition_error", [False, True])
 def test_a_hit_is_written_as_it_would_be_sent(
     part: Part, text: str, nodeid: str | None, condition_error: bool
 ) -> None:
     """The quick way to a line and the event say the same."""
     format = part.of("tp-1", condition_error=condition_error)
     row = (format, 5.25, nodeid, 7, 3, text)
+    before = len(part.lines)
     part.add(row)
-    (line,) = part.lines
+    (line,) = part.lines[before:]
     reported = part.formats[format](row)
     assert line.pop("ts") == pytest.approx(reported.pop("ts"), abs=1e-6)
-    assert line == {"n": 1, "worker": "main", **reported}
+    assert line == {"n": before + 1, "worker": "main", **reported}
     assert list(line)[-2 - condition_error :][:2] == ["hit_count", "message"]
 
 
@@ -86,13 +86,14 @@ ODD = {
 """What makes a row one that may not go together with others."""
 
 
-@pytest.mark.parametrize("odd", [None, *ODD])
+@for_each("odd", [None, *ODD])
 def test_hits_are_written_together_as_they_are_one_by_one(tmp_path: Path, odd: str | None) -> None:
     """The quick way for many rows, whatever is among them."""
     written = []
     for size in (20, 1):
-        (tmp_path / str(size)).mkdir()
-        part = Part(tmp_path / str(size))
+        folder = tmp_path / f"{odd} {size}"
+        folder.mkdir()
+        part = Part(folder)
         rows = a_microsecond_apart([part.hit(number, f"price={number}") for number in range(20)])
         if odd is not None:
             rows[11] = ODD[odd](part, rows[11])

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_cideldill.redaction import in_text
 from pytest_cideldill.redaction.redactor import Redactor
+from tests.process.each_case import for_each
 
 
 class Counting:
@@ -33,7 +34,7 @@ def matched(monkeypatch: pytest.MonkeyPatch, text: str) -> int:
     return counting.count
 
 
-@pytest.mark.parametrize("unit", ["key", "token.", "password_token_", "-password", "TOKEN", "jwt"])
+@for_each("unit", ["key", "token.", "password_token_", "-password", "TOKEN", "jwt"])
 def test_a_long_word_is_looked_at_once(monkeypatch: pytest.MonkeyPatch, unit: str) -> None:
     # Each look goes to the end of the word: one per name in it would be quadratic.
     assert matched(monkeypatch, unit * 1_000) == 1

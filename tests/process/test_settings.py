@@ -11,6 +11,7 @@ import pytest
 from pytest_cideldill.config import options, settings
 from pytest_cideldill.config.limits import BOUNDS, Limits
 from pytest_cideldill.config.settings import Settings
+from tests.process.each_case import for_each
 
 
 def test_without_options_everything_has_its_default(
@@ -52,7 +53,7 @@ def test_the_time_of_fixtures_may_be_none_but_not_less() -> None:
             settings.split([f"--cideldill-grace={given}"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "reported"),
     [
         ("192.0.2.7", "192.0.2.7:0"),
@@ -68,7 +69,7 @@ def test_an_address_for_other_machines_has_a_port_or_gets_any(given: str, report
     assert settings.split([f"--cideldill-bind={given}"])[0].bind == reported
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given", ["", "*", "0.0.0.0", "::", "[::]:7", "a b", "h:", "h:x", "h:65536", ":7", "[h", "a/b"]
 )
 def test_what_is_no_address_that_could_be_given_to_others_is_refused(given: str) -> None:
@@ -85,7 +86,7 @@ def test_our_options_are_taken_out_of_pytests_arguments() -> None:
     assert rest == ["-k", "a b", "x.py", "--tb=no"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("address", "meant"),
     [
         ("127.0.0.1:0", "127.0.0.1:0"),
@@ -101,7 +102,7 @@ def test_an_address_is_one_of_this_machine_alone(address: str, meant: str) -> No
     assert (chosen, rest) == (Settings(http=True, http_address=meant), [])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address",
     ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "example.org:80", "localhost.example.org:80", ":80"],
 )
@@ -111,7 +112,7 @@ def test_an_address_that_others_reach_is_refused_with_the_way_out(address: str) 
         settings.split(["--cideldill-http-address", address])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address", ["", "8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "[::1]"]
 )
 def test_an_address_has_a_host_and_a_port(address: str) -> None:
@@ -124,7 +125,7 @@ VALUED = [
 ]
 
 
-@pytest.mark.parametrize("option", VALUED, ids=lambda option: option.name)
+@for_each("option", VALUED)
 def test_an_option_without_a_value_is_named(option: options.Option) -> None:
     """Where no pytest parses the arguments, nobody else would tell."""
     with pytest.raises(ValueError, match=f"^{option.flag}: ''"):
@@ -237,7 +238,7 @@ def test_a_conflict_is_shown_as_it_is_written_on_the_command_line() -> None:
     assert options.conflict(SimpleNamespace(), options.NOT_IN_RUNS) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given",
     [
         ["-o", "cideldill_max_log_bytes=70000"],

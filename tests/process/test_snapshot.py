@@ -28,6 +28,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.one_line import Detail, class_name, render, type_name
+from tests.process.each_case import for_each
 from tests.process.machine import Machine
 
 HERE = __name__
@@ -163,12 +164,12 @@ SHOWN: list[tuple[object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "text"), SHOWN, ids=[text[:30] for _, text in SHOWN])
+@for_each(("value", "text"), SHOWN)
 def test_a_value_is_shown_from_its_data(value: object, text: str) -> None:
     assert render(value) == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "detail", "text"),
     [
         (Cart([1, 2, 3], "BULK10"), Detail(depth=1), "Cart(items=[3 items], coupon='BULK10')"),
@@ -252,7 +253,7 @@ def test_the_text_can_always_be_encoded() -> None:
     assert "\n" not in render({"a\nb": type("A\nB", (), {})()})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "name"),
     [
         (KeyError("x"), "KeyError"),
@@ -389,7 +390,7 @@ class Name(enum.StrEnum):
     PASSWORD = "password"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "make",
     [
         lambda secret: {b"password": secret},

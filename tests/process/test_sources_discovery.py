@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
-import pytest
-
 from pytest_cideldill.discovery import Discovery
 from pytest_cideldill.probes.nesting import Root
 from pytest_cideldill.project import Project
@@ -24,7 +22,6 @@ from tests.process.sources_checks import (
     OUR_IDS,
     ROOT,
     Skipped,
-    checks,
     code_of,
     in_thread,
     report,
@@ -241,9 +238,8 @@ def check_nothing_comes_back_in_a_forked_child() -> None:
             assert is_watching() is wanted
 
 
-@pytest.mark.parametrize("check", checks(globals()))
-def test_discovery(check: str) -> None:
-    report(__file__, check)
+def test_discovery() -> None:
+    report(__file__)
 
 
 if __name__ == "__main__":

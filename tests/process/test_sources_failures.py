@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-import pytest
 from _pytest.outcomes import Failed
 
 from pytest_cideldill.tracing.engine import engine
@@ -26,8 +25,8 @@ from tests.process.sources_checks import (
     Consumer,
     Skipped,
     armed,
-    checks,
     code_of,
+    expected_error,
     in_thread,
     lines,
     opened,
@@ -123,13 +122,13 @@ def check_a_deliberate_exception_lands_on_the_line() -> None:
             assert landing
 
     with hooked(lambda frame, line: raises(Deliberate(error))(), "end") as consumer:
-        with pytest.raises(KeyError) as raised:
+        with expected_error(KeyError) as raised:
             watched()
         caught.append(raised.value)
         source = consumer_source(consumer)
         source.watch_lines(code_of(function), lines(code_of(function), "landing"))
         source.refresh()
-        with pytest.raises(KeyError) as raised:
+        with expected_error(KeyError) as raised:
             function()
         # As if the program had raised it there.
         assert isinstance(raised.value.__context__, ValueError)
@@ -163,7 +162,7 @@ def check_a_raised_line_ends_its_recorded_call_with_that_error() -> None:
         source.watch_lines(code, lines(code, "raised"))
         source.record_calls(code, lambda *_: 1, lambda token, frame, *end: reported.append(end))
         for _ in range(3):
-            with pytest.raises(KeyError):
+            with expected_error(KeyError):
                 function()
     assert reported == [(None, error)] * 3
 
@@ -447,7 +446,7 @@ def check_a_foreign_tracer_is_refused_by_name() -> None:
         for install in (sys.settrace, threading.settrace):
             install(foreign)
             try:
-                with pytest.raises(SourceUnavailable, match=name):
+                with expected_error(SourceUnavailable, match=name):
                     open_source(Consumer().handlers())
             finally:
                 install(None)
@@ -466,7 +465,7 @@ def check_a_foreign_tracer_that_comes_later_is_refused_and_survived() -> None:
         assert not source.refresh()
         sys.settrace(tracer)
         try:
-            with pytest.raises(SourceUnavailable, match="tracer traces this program"):
+            with expected_error(SourceUnavailable, match="tracer traces this program"):
                 source.refresh()
         finally:
             sys.settrace(None)
@@ -516,7 +515,7 @@ def check_tool_ids_that_are_taken_are_left_to_their_owners() -> None:
     for tool in OUR_IDS:
         monitoring.use_tool_id(tool, f"owner of {tool}")
     try:
-        with pytest.raises(SourceUnavailable, match=r"4 \(owner of 4\)"):
+        with expected_error(SourceUnavailable, match=r"4 \(owner of 4\)"):
             open_source(Consumer().handlers())
         monitoring.free_tool_id(5)
         monitoring.free_tool_id(2)
@@ -672,9 +671,8 @@ def check_a_program_that_forks_while_another_thread_stands_in_a_hit_goes_on() ->
     assert consumer.hits == ["first", "first"]
 
 
-@pytest.mark.parametrize("check", checks(globals()))
-def test_failures(check: str) -> None:
-    report(__file__, check)
+def test_failures() -> None:
+    report(__file__)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,14 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-import pytest
-
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.tracing.interface import Trail, Watch, existing_code, existing_functions
 from tests.process.sources_checks import (
     MONITORING,
     Consumer,
     armed,
-    checks,
     code_of,
+    expected_error,
     in_thread,
     inner,
     lines,
@@ -391,7 +389,7 @@ def check_a_module_that_fails_does_not_end() -> None:
         path = Path(folder, "failing.py")
         path.write_text("x = 1\nraise KeyError\n", encoding="utf-8")
         source.discover(True)
-        with pytest.raises(KeyError):
+        with expected_error(KeyError):
             import_file(path)
     assert "failing" not in consumer.ended
 
@@ -685,9 +683,8 @@ def check_lines_beyond_the_short_offsets_hit() -> None:
     assert len(consumer.hits) == 3
 
 
-@pytest.mark.parametrize("check", checks(globals()))
-def test_lines(check: str) -> None:
-    report(__file__, check)
+def test_lines() -> None:
+    report(__file__)
 
 
 if __name__ == "__main__":

@@ -14,16 +14,14 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-import pytest
-
 from pytest_cideldill.tracing.interface import Deliberate, Source, SourceUnavailable, Watch
 from tests.process.sources_checks import (
     MONITORING,
     Consumer,
     Skipped,
     assert_clean,
-    checks,
     code_of,
+    expected_error,
     in_thread,
     lines,
     opened,
@@ -419,7 +417,7 @@ def check_ids_come_back_when_the_program_has_enough_of_them() -> None:
             source.discover(True)
             source.discover(False)
             source.follow(threading.get_ident(), None)
-            with pytest.raises(SourceUnavailable, match="takes tool id 5"):
+            with expected_error(SourceUnavailable, match="takes tool id 5"):
                 source.watch_lines(code, lines(code, "worker"))
         finally:
             for tool in range(6):
@@ -566,9 +564,8 @@ def check_code_that_is_gone_is_not_kept_by_discovery() -> None:
         assert [each() for each in found] == [None] * 6
 
 
-@pytest.mark.parametrize("check", checks(globals()))
-def test_neighbours(check: str) -> None:
-    report(__file__, check)
+def test_neighbours() -> None:
+    report(__file__)
 
 
 if __name__ == "__main__":

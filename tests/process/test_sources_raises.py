@@ -13,13 +13,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-import pytest
-
 from pytest_cideldill.tracing.interface import Deliberate, Raises, Source
 from tests.process.sources_checks import (
     OUR_IDS,
     Consumer,
-    checks,
     code_of,
     in_thread,
     lines,
@@ -391,9 +388,8 @@ def check_coverage_sees_the_same_beside_raises() -> None:
     assert measured[0] == measured[1]
 
 
-@pytest.mark.parametrize("check", checks(globals()))
-def test_raises(check: str) -> None:
-    report(__file__, check)
+def test_raises() -> None:
+    report(__file__)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-import pytest
-
 from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.pauses.stepping import StepOrder, Steps
 from pytest_cideldill.project import Project
@@ -23,7 +21,6 @@ from tests.process.sources_checks import (
     Consumer,
     Skipped,
     armed,
-    checks,
     code_of,
     lines,
     name_of_line,
@@ -430,9 +427,8 @@ def check_stepping_leaves_the_hot_path_alone() -> None:
         assert callback() == usual
 
 
-@pytest.mark.parametrize("check", checks(globals()))
-def test_steps(check: str) -> None:
-    report(__file__, check)
+def test_steps() -> None:
+    report(__file__)
 
 
 if __name__ == "__main__":

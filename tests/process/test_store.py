@@ -27,6 +27,7 @@ from pytest_cideldill.objects.object_log import BATCH_BYTES, Budget, ObjectLog, 
 from pytest_cideldill.objects.pickle_reader import plain_value, strings
 from pytest_cideldill.objects.store import CIDStore
 from pytest_cideldill.redaction.redactor import Redactor
+from tests.process.each_case import for_each
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -499,7 +500,7 @@ def test_bytes_are_counted_over_threads() -> None:
 # --- pickles, read ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "names"),
     [
         ({"a": 1, "b": "c"}, {"a", "b"}),
@@ -522,7 +523,7 @@ def test_strings_in_pickles_and_those_that_may_be_names(value: Any, names: set[s
         assert not {"c", "Login", __name__} & likely
 
 
-@pytest.mark.parametrize("data", [b"", b"\x80\x04\x8c\x50abc", b"\x80\x04I5\n.", b"\x80\x04cabc"])
+@for_each("data", [b"", b"\x80\x04\x8c\x50abc", b"\x80\x04I5\n.", b"\x80\x04cabc"])
 def test_what_is_no_pickle_of_ours_is_refused(data: bytes) -> None:
     if data:
         with pytest.raises(ValueError):  # noqa: PT011 - each says something else

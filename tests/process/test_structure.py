@@ -21,6 +21,7 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import tree
 from pytest_cideldill.rendering.tree import Unreachable, navigate, navigate_description
+from tests.process.each_case import for_each
 from tests.process.test_snapshot import Ran, cyclic, hostile_values
 
 HERE = __name__
@@ -80,7 +81,7 @@ def test_an_object_is_reported_with_its_parts() -> None:
     assert "truncated" not in reported
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "reported"),
     [
         (5, leaf("int", "5")),
@@ -102,7 +103,7 @@ def with_attribute(value: Any, name: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "expected"),
     [
         ({"a": 1, 2: 1, (1, "b"): 1, None: 1, 1.5: 1, b"x": 1, True: 1}, "as they are"),
@@ -138,7 +139,7 @@ def test_an_exception_reports_what_caused_it() -> None:
     assert reported["attributes"]["__cause__"]["repr"] == "KeyError('x')"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "options", "shown"),
     [
         ([[1]], {"depth": 1}, 1),
@@ -208,7 +209,7 @@ def test_no_user_code_runs() -> None:
 SECRET = "tr0ub4dor&3"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         {"password": SECRET},
@@ -261,7 +262,7 @@ NESTED: dict[Any, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "value"),
     [
         ("", NESTED),
@@ -284,7 +285,7 @@ def test_a_path_leads_to_a_part_of_a_live_object(path: str, value: object) -> No
         assert navigate(NESTED, path).value == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "",
@@ -323,7 +324,7 @@ def test_every_part_of_a_snapshot_can_be_reached_by_its_key() -> None:
     assert walk(whole, "") > 15
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "part"),
     [
         (".items[5]", "no '[5]'; it has [0], [1]"),
@@ -353,7 +354,7 @@ def test_the_end_of_a_snapshot_is_distinguished_from_a_wrong_path() -> None:
     assert not caught.value.is_cut
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "position"),
     [
         (".", 1),

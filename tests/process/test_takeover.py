@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.together.frontend import DEADLINE_S, clean_environment, module_command
+from tests.together.frontend import DEADLINE_S, FEW_GUESTS, clean_environment, module_command
 
 USAGE_ERROR = int(pytest.ExitCode.USAGE_ERROR)
 ON_COMMAND_LINE_ONLY = "--cideldill-mcp counts on the command line only"
@@ -150,7 +150,7 @@ def test_the_switch_anywhere_but_on_the_command_line_is_a_usage_error(
     given = []
     environment = {}
     if place == "environment":
-        environment["PYTEST_ADDOPTS"] = "-q --cideldill-mcp"
+        environment["PYTEST_ADDOPTS"] = f"{FEW_GUESTS['PYTEST_ADDOPTS']} --cideldill-mcp"
     else:
         (project / "pytest.ini").write_text("[pytest]\naddopts = --cideldill-mcp\n", "utf-8")
     if "command line" in place:

@@ -10,11 +10,12 @@ import pytest
 
 from pytest_cideldill.sourcecode.template import Field, InvalidTemplate, Template, parse_template
 from tests.process import template_table
+from tests.process.each_case import for_each
 
 NESTED_QUOTES = sys.version_info >= (3, 12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "parts"),
     [
         ("", ()),
@@ -57,7 +58,7 @@ def test_a_template_is_split_like_an_f_string(text: str, parts: tuple[str | Fiel
 
 
 @pytest.mark.skipif(not NESTED_QUOTES, reason="3.12 and later read f-strings this way")
-@pytest.mark.parametrize(
+@for_each(
     "source",
     [
         "f'{d['}']}'",
@@ -72,7 +73,7 @@ def test_f_strings_inside_may_use_the_same_quotes_again(source: str) -> None:
     assert parse_template(f"{{{source}}} and {{y}}").expressions == (source, "y")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "position", "message"),
     [
         ("{}", 1, "no expression between the braces"),
@@ -114,18 +115,18 @@ def test_a_mistake_is_reported_with_its_position(text: str, position: int, messa
     assert caught.value.position == position or "nested parentheses" in message
 
 
-@pytest.mark.parametrize("text", template_table.ACCEPTED)
+@for_each("text", template_table.ACCEPTED)
 def test_a_template_of_the_table_has_its_parts(text: str) -> None:
     assert parse_template(text).parts == template_table.ACCEPTED[text]
 
 
 @pytest.mark.skipif(not NESTED_QUOTES, reason="3.12 and later read f-strings this way")
-@pytest.mark.parametrize("text", template_table.NESTED_QUOTES)
+@for_each("text", template_table.NESTED_QUOTES)
 def test_a_template_with_nested_quotes_has_its_parts(text: str) -> None:
     assert parse_template(text).parts == template_table.NESTED_QUOTES[text]
 
 
-@pytest.mark.parametrize("text", template_table.REFUSED)
+@for_each("text", template_table.REFUSED)
 def test_a_template_of_the_table_is_refused_at_the_position_of_its_mistake(text: str) -> None:
     position, message = template_table.REFUSED[text]
     with pytest.raises(InvalidTemplate) as caught:
@@ -208,7 +209,7 @@ def as_template(parts: tuple[str | Field, ...]) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each("seed", range(8))
 def test_random_templates_mean_what_they_mean_as_f_strings(seed: int) -> None:
     choice = random.Random(seed)
     for _ in range(60):
@@ -216,7 +217,7 @@ def test_random_templates_mean_what_they_mean_as_f_strings(seed: int) -> None:
         assert as_template(parse_template(text).parts) == as_f_string(text), text
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each("seed", range(8))
 def test_random_text_is_parsed_or_refused_with_a_position_inside(seed: int) -> None:
     choice = random.Random(seed)
     pieces = [*"{}()[]'\"!:=#\\ \nrxf", "x", "{x}", "'''", "f'", "lambda", "\ud800", "é"]

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cideldill.sourcecode.tracespec import InvalidSpec, TraceSpec, parse_spec
+from tests.process.each_case import for_each
 
 LINE_5: dict[str, Any] = {"file": "till.py", "line": 5}
 TOTAL: dict[str, Any] = {"function": "shop.till.total", "module": "shop.till"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "meant"),
     [
         ("till.py:5=x", TraceSpec("x", **LINE_5)),
@@ -50,7 +51,7 @@ def test_what_is_understood(text: str, meant: TraceSpec) -> None:
     assert parse_spec(text) == meant
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "position", "said"),
     [
         ("", 0, "expected FILE:LINE=TEMPLATE"),

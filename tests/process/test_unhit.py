@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from types import FrameType
 
-import pytest
-
-from tests.process.sources_checks import checks, code_of, lines, report, run_as_script
-from tests.process.test_linehits import Lab, lab
+from tests.process.linehits_lab import Lab, lab
+from tests.process.sources_checks import code_of, expected_error, lines, report, run_as_script
 
 
 def pay(amount: int) -> int:
@@ -52,7 +50,7 @@ def check_the_lines_of_other_breakpoints_ran_if_they_were_passed() -> None:
         place.want(code, "divides", "tp-1", message="x")
         place.want(code, "returns", "bp-2")
         assert why(place, "bp-2") == ("never_called",)
-        with pytest.raises(ZeroDivisionError):
+        with expected_error(ZeroDivisionError):
             short(0)
         (divides,) = lines(code, "divides")
         assert why(place, "bp-2") == ("line_not_reached", divides)
@@ -120,9 +118,8 @@ def check_what_an_evaluation_runs_reaches_no_line() -> None:
         assert why(place, "bp-1")[0] == "line_not_reached"
 
 
-@pytest.mark.parametrize("check", checks(globals()))
-def test_unhit(check: str) -> None:
-    report(__file__, check)
+def test_unhit() -> None:
+    report(__file__)
 
 
 if __name__ == "__main__":

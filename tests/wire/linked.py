@@ -1,4 +1,7 @@
-"""Links, and what is at their other end: the front end's socket, a file, nothing."""
+"""Links, and what is at their other end: the front end's socket, a file, nothing.
+
+Scripts of tests import it: without pytest they start in half the time.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ from _queue import SimpleQueue
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.record_file import FileOutlet
@@ -24,8 +25,6 @@ from pytest_cideldill.redaction.redactor import Redactor
 
 DEADLINE_S = 10.0
 """No wait of a test takes longer."""
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
 
 
 class Owner(LinkOwner):

@@ -17,6 +17,7 @@ from pytest_cideldill.protocol import (
 )
 from pytest_cideldill.protocol.checking import misfit
 from pytest_cideldill.protocol.rows import Batch, HitFormat, Row
+from tests.process.each_case import for_each
 
 PLACE = {"file": "till.py", "line": 5, "function": "total"}
 SECRET = "sk-live-123"
@@ -27,7 +28,7 @@ def sent(column: columns.Column) -> Any:
     return json.loads(json.dumps(column))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "values",
     [
         ["one"],
@@ -44,7 +45,7 @@ def test_texts(values: list[str]) -> None:
     assert columns.values_of(sent(columns.texts(values)), len(values)) == values
 
 
-@pytest.mark.parametrize(
+@for_each(
     "values",
     [[7], [7, 8, 9], [7, 9, 8], [8, 7], [7, 7], [3, 9, 5], [0, 2**62], [-5, -4], [1, 3, 3]],
 )
@@ -58,7 +59,7 @@ def test_floats_are_those_that_were_added_one_by_one() -> None:
     assert list(found) == [1.7e9 + each for each in values]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_columns_in_columns(seed: int) -> None:
     """A few values again and again, texts with numbers, lists and objects of any columns."""
     generator = random.Random(seed)
@@ -87,7 +88,7 @@ def test_what_comes_again_and_again_is_sent_once() -> None:
     assert len(json.dumps(columns.choices(values))) < 2_000
 
 
-@pytest.mark.parametrize(
+@for_each(
     "column",
     [
         {"of": ["a"], "at": [0, 1]},
@@ -124,9 +125,7 @@ def test_what_is_no_column_of_two_rows_is_refused(column: Any) -> None:
     assert misfit(Recorded, {"rows": [], "series": [series]}) == "series is no list[Series]"
 
 
-@pytest.mark.parametrize(
-    "series", [{}, {"count": 1}, {"count": 0, "common": {"type": "hit"}, "columns": {}}, 3]
-)
+@for_each("series", [{}, {"count": 1}, {"count": 0, "common": {"type": "hit"}, "columns": {}}, 3])
 def test_what_is_no_series_is_refused(series: Any) -> None:
     assert misfit(Recorded, {"rows": [], "series": [series]}) == "series is no list[Series]"
 
@@ -176,7 +175,7 @@ def made_alone(row: Row) -> dict[str, Any]:
     return values
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_a_batch_gives_the_rows_that_are_made_one_by_one(seed: int) -> None:
     """In their order, without secrets."""
     rows = rows_made(seed)
@@ -197,7 +196,7 @@ def test_hits_of_one_place_travel_once_in_common() -> None:
     assert len(json.dumps(series)) < 100 * 25
 
 
-@pytest.mark.parametrize("order", [[0], [0, 2], [0, 0, 1], [1, 1]])
+@for_each("order", [[0], [0, 2], [0, 0, 1], [1, 1]])
 def test_an_order_of_other_rows_is_refused(order: list[int]) -> None:
     row = {"type": "hit"}
     series = {"count": 1, "common": row, "columns": {}}

@@ -26,6 +26,7 @@ from pytest_cideldill.protocol import (
 )
 from pytest_cideldill.protocol.current_test_file import PositionFile, read_left_behind
 from pytest_cideldill.protocol.ended_tests import SIZE, EndedTest, Row
+from tests.process.each_case import for_each
 from tests.wire.linked import DEADLINE_S, Linked
 
 SKIPPED = ("call", "skipped", "skipped")
@@ -121,26 +122,33 @@ def outlined(events: list[Event]) -> list[tuple[object, ...]]:
     return lines
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_whenever_a_process_dies_each_test_counts_once(tmp_path: Path, seed: int) -> None:
+@pytest.mark.full
+@pytest.mark.quick("seeds0")
+@pytest.mark.parametrize("seeds", [range(15), range(15, 60)])
+def test_whenever_a_process_dies_each_test_counts_once(tmp_path: Path, seeds: range) -> None:
+    for seed in seeds:
+        check_that_each_test_counts_once(tmp_path / f"position {seed}", seed)
+
+
+def check_that_each_test_counts_once(path: Path, seed: int) -> None:
     """What had left, with what its file holds, is all, in order; unless nobody read for long."""
     rolls = random.Random(seed)
-    link, path = Queue(), tmp_path / "position"
+    link = Queue()
     events = run_tests(link, path, rolls)
     if not link.flushes and len(outlined(received(link, path))) < len(outlined(events)):
         # No room was left, and nobody read: a part in the middle is gone, nothing is there twice.
         shown = outlined(received(link, path))
-        assert len(set(map(repr, shown))) == len(shown)
-        assert set(map(repr, shown)) <= set(map(repr, outlined(events)))
+        assert len(set(map(repr, shown))) == len(shown), seed
+        assert set(map(repr, shown)) <= set(map(repr, outlined(events))), seed
         return
-    assert outlined(received(link, path)) == outlined(events)
+    assert outlined(received(link, path)) == outlined(events), seed
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_a_damaged_file_gives_rows_or_none(tmp_path: Path, seed: int) -> None:
     """The reader is the front end: no test process may make it fail."""
     rolls = random.Random(seed)
-    path = tmp_path / "position"
+    path = tmp_path / f"position {seed}"
     run_tests(Queue(), path, rolls)
     data = bytearray(path.read_bytes())
     for _ in range(rolls.choice([1, 50, 5_000])):
@@ -151,7 +159,7 @@ def test_a_damaged_file_gives_rows_or_none(tmp_path: Path, seed: int) -> None:
     list(ArrivedTests().left_behind(str(path)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "row",
     [
         [],

@@ -14,7 +14,9 @@ from pytest_cideldill.protocol.rows import Batch, Row
 from pytest_cideldill.records import writer
 from pytest_cideldill.records.format import Line
 from tests.process.parts import system_with
-from tests.wire.linked import DEADLINE_S, FileLinked, needs_proc, system_threads
+from tests.wire.linked import DEADLINE_S, FileLinked, system_threads
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
 
 
 def test_what_is_reported_of_a_recorded_run_is_written_at_once(filed: FileLinked) -> None:

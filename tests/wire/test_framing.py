@@ -25,6 +25,7 @@ from pytest_cideldill.protocol.framing import (
     new_token,
     token_matches,
 )
+from tests.process.each_case import for_each
 
 Decode = Callable[[bytes], Any]
 
@@ -47,9 +48,7 @@ def test_a_token_is_32_random_bytes() -> None:
     assert {len(token) for token in tokens} == {TOKEN_BYTES} == {32}
 
 
-@pytest.mark.parametrize(
-    "received", [b"", b"a" * 31, b"a" * 33, b"b" + b"a" * 31, b"a" * 31 + b"b", b"\0" * 32]
-)
+@for_each("received", [b"", b"a" * 31, b"a" * 33, b"b" + b"a" * 31, b"a" * 31 + b"b", b"\0" * 32])
 def test_only_the_same_token_matches(received: bytes) -> None:
     """Neither a prefix nor a longer text is the token."""
     assert token_matches(b"a" * 32, b"a" * 32)
@@ -101,8 +100,8 @@ def test_a_message_above_the_cap_is_not_made(monkeypatch: pytest.MonkeyPatch) ->
         encode_frame({"a": "xy"})
 
 
-@pytest.mark.parametrize("decode", [decode_text, decode_fast])
-@pytest.mark.parametrize(
+@for_each("decode", [decode_text, decode_fast])
+@for_each(
     "text",
     [
         b"",
@@ -116,7 +115,6 @@ def test_a_message_above_the_cap_is_not_made(monkeypatch: pytest.MonkeyPatch) ->
         b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
         b'{"n":' + b"9" * 10_000 + b"}",
     ],
-    ids=lambda text: repr(text[:12]),
 )
 def test_text_that_is_no_json_is_a_frame_error(text: bytes, decode: Decode) -> None:
     """Any text ends in the one exception that callers handle, whatever the parser raises."""
@@ -124,16 +122,16 @@ def test_text_that_is_no_json_is_a_frame_error(text: bytes, decode: Decode) -> N
         FrameDecoder(decode=decode).feed(raw_frame(text))
 
 
-@pytest.mark.parametrize("decode", [decode_text, decode_fast])
-@pytest.mark.parametrize("text", [b"[]", b"null", b"true", b"1.5", b'"kind"', b"NaN"])
+@for_each("decode", [decode_text, decode_fast])
+@for_each("text", [b"[]", b"null", b"true", b"1.5", b'"kind"', b"NaN"])
 def test_json_that_is_no_object_is_a_frame_error(text: bytes, decode: Decode) -> None:
     """A message is an object: `from_plain` may rely on it."""
     with pytest.raises(FrameError, match="not a JSON object"):
         FrameDecoder(decode=decode).feed(raw_frame(text))
 
 
-@pytest.mark.parametrize("decode", [decode_text, decode_fast])
-@pytest.mark.parametrize("text", ["\ud800", "a\udcffb", "\udfff\ud800", "\U0010ffff"])
+@for_each("decode", [decode_text, decode_fast])
+@for_each("text", ["\ud800", "a\udcffb", "\udfff\ud800", "\U0010ffff"])
 def test_lone_surrogates_survive_the_way(text: str, decode: Decode) -> None:
     """File names and node ids carry them (surrogateescape); UTF-8 would refuse them."""
     assert FrameDecoder(decode=decode).feed(encode_frame({"nodeid": text})) == [{"nodeid": text}]
@@ -169,7 +167,7 @@ def random_json(rng: random.Random, depth: int = 3) -> Any:
             return {str(n): random_json(rng, depth - 1) for n in range(rng.randrange(5))}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_random_messages_in_random_pieces_come_out_whole(seed: int) -> None:
     """Seeded fuzz of the round trip."""
     rng = random.Random(seed)
@@ -183,7 +181,7 @@ def test_random_messages_in_random_pieces_come_out_whole(seed: int) -> None:
     assert received == messages
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_damaged_streams_give_objects_or_a_frame_error(seed: int) -> None:
     """Seeded fuzz of garbage: no other exception, and never anything but objects."""
     rng = random.Random(seed)

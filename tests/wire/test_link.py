@@ -36,7 +36,9 @@ from pytest_cideldill.protocol import (
 from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
-from tests.wire.linked import DEADLINE_S, DirectLink, Linked, needs_proc, system_threads
+from tests.wire.linked import DEADLINE_S, DirectLink, Linked, system_threads
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
 
 
 class Linking(Protocol):

@@ -28,6 +28,7 @@ from pytest_cideldill.protocol import (
     to_plain,
 )
 from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
+from tests.process.each_case import for_each
 
 SCALARS: dict[Any, list[Any]] = {
     int: [0, 7, 2**60],
@@ -92,7 +93,7 @@ def required(cls: type[Any]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_every_kind_crosses_the_wire_unchanged_and_as_plain_data(kind: str) -> None:
     """`wire`: every field is plain JSON data. Plain means that JSON gives back an equal value."""
     for message in messages(KINDS[kind]):
@@ -103,7 +104,7 @@ def test_every_kind_crosses_the_wire_unchanged_and_as_plain_data(kind: str) -> N
         assert from_plain(received) == message
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_every_kind_is_a_frozen_slotted_value(kind: str) -> None:
     """Messages are values, handed between threads without a lock."""
     message = next(messages(KINDS[kind]))
@@ -145,7 +146,7 @@ def test_kinds_are_named_after_their_classes() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("plain", "named"),
     [
         ({"kind": "teleport", "request": 1}, "teleport"),
@@ -165,7 +166,7 @@ def test_an_unknown_kind_is_refused_by_name(plain: dict[str, Any], named: str) -
     assert repr(named) in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "field"), [(kind, field) for kind, cls in KINDS.items() for field in required(cls)]
 )
 def test_a_missing_field_is_refused_by_name(kind: str, field: str) -> None:
@@ -177,7 +178,7 @@ def test_a_missing_field_is_refused_by_name(kind: str, field: str) -> None:
     assert caught.value.kind == kind
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_fields_with_a_default_may_be_left_out(kind: str) -> None:
     """An older peer does not know them."""
     cls = KINDS[kind]
@@ -187,7 +188,7 @@ def test_fields_with_a_default_may_be_left_out(kind: str) -> None:
     assert all(getattr(received, name) == getattr(message, name) for name in required(cls))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_fields_that_are_not_known_are_ignored(kind: str) -> None:
     """`from_plain`: so that a newer peer may add some."""
     message = next(messages(KINDS[kind]))
@@ -198,7 +199,7 @@ def test_fields_that_are_not_known_are_ignored(kind: str) -> None:
 WRONG = (object(), math.inf, math.nan, 10**400, True, "x", [object()], {"k": object()})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_field_of_another_type_makes_no_message(kind: str) -> None:
     """Named; numbers are finite, and a truth is no number."""
     plain = to_plain(next(messages(KINDS[kind])))
