@@ -16,7 +16,7 @@ import pytest
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.pauses.resume import ALLOWED, check_action, decode, make_exception
 from pytest_cideldill.protocol import Resume
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 
 class Outer:

@@ -13,7 +13,7 @@ from pytest_cideldill.sourcecode.locations import (
     SourceMap,
     find_again,
 )
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 SHOP = """\
 import math

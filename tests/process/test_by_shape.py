@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_cideldill.redaction.by_shape import SHAPES
 from pytest_cideldill.redaction.redactor import Redactor
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 from tests.process.test_redactor import PLANTED
 
 _BEHIND = re.compile(r"\(\?<=[^)]*\)")

@@ -27,7 +27,7 @@ from pytest_cideldill.sourcecode.catalog import Catalog, scan
 from pytest_cideldill.sourcecode.describe import FunctionInfo
 from pytest_cideldill.sourcecode.helper import answer, source_map
 from pytest_cideldill.sourcecode.names import close_names, parse_function_name
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 full = pytest.mark.full
 

@@ -16,7 +16,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.exception_text import ASK, message_of
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 ROOT = Path(__file__).parents[2]
 

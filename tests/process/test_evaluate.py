@@ -22,7 +22,7 @@ from pytest_cideldill.evaluation import repl_eval
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
 from pytest_cideldill.evaluation.repl_eval import Evaluation, Interruptor, evaluate
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 LIMIT = 1
 PATIENCE = 10.0  # seconds until a test that waits gives up

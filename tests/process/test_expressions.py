@@ -25,7 +25,7 @@ from pytest_cideldill.evaluation.compiled import (
 )
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.time_limit import Overtime
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 NUMBER = 5
 hidden = "a global"

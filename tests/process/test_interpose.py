@@ -29,7 +29,7 @@ from pytest_cideldill.patching.code_swap import (
 )
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import CannotIntercept
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 
 class Calls:

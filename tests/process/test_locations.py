@@ -24,7 +24,7 @@ from pytest_cideldill.sourcecode.locations import (
     InvalidSource,
     SourceMap,
 )
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 # Every line with code runs when this is executed; the comments are read by the tests.
 SHOP = '''\

@@ -34,7 +34,7 @@ from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 from tests.process.kept_rows import KeptRows
 from tests.process.machine import Machine
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from pytest_cideldill.sourcecode.names import Precision, parse_function_name
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 MODULE, FILE = "shop.cart", "src/shop/cart.py"
 

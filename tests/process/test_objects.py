@@ -40,7 +40,7 @@ from pytest_cideldill.objects.pickles import fast
 from pytest_cideldill.patching.code_swap import intercept
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.instances import Unfit
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 from tests.process.machine import Machine
 from tests.process.test_snapshot import Ran, hostile_values
 from tests.together import counted

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from pytest_cideldill.interpreter import patched_texts
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from pytest_cideldill.reports.markup import tag
 from pytest_cideldill.reports.terminal import Style, one_test, overview
 from pytest_cideldill.reports.terminal import write as write_lines
 from pytest_cideldill.reports.words import duration, left_out, verdict
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 from tests.process.written import Writer, call, hit, phase, write
 
 HOSTILE = (

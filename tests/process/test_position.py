@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_cideldill.protocol.current_test_file import PositionFile, read_position
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 import pytest_cideldill
 from pytest_cideldill.project import Project
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 OURS = str(Path(pytest_cideldill.__file__).parent / "manager.py")
 

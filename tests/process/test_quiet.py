@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cideldill.sourcecode.quiet import compiled, literal, parse, parse_expression, tokens
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 WARNED = {
     "an escape": r'"\d"',

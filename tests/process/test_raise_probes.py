@@ -20,7 +20,7 @@ from pytest_cideldill.protocol import AddException, Bound, Event, LinesPassed
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.names import check_exception_name
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 
 class Lab:

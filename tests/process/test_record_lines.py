@@ -18,7 +18,7 @@ from pytest_cideldill.records.format import EVENTS, PART, Line, line_of, part
 from pytest_cideldill.records.manifest import summarize, write_manifest, write_summaries
 from pytest_cideldill.records.merge import merge_run, raw_lines, run_folder
 from pytest_cideldill.records.reader import NoRecord, refuse_newer, run_folders
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 from tests.record_schema import ROWS, written
 from tests.wire.test_wire import messages
 

@@ -24,7 +24,7 @@ from pytest_cideldill.records.merge import raw_lines
 from pytest_cideldill.records.quota import Share, Shares
 from pytest_cideldill.records.writer import PartWriter
 from pytest_cideldill.redaction.redactor import Redactor
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 from tests.process.parts import PLACE, Disk, Part, system_with
 
 FAILED = PhaseReported("t::x", "call", "failed", "failed", 0.1)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_cideldill.redaction import in_text
 from pytest_cideldill.redaction.redactor import Redactor
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 
 class Counting:

@@ -17,7 +17,7 @@ import pytest
 from pytest_cideldill.redaction.redactor import MARGIN, Redactor
 from pytest_cideldill.rendering.one_line import render
 from pytest_cideldill.rendering.tree import describe
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 TAG = re.compile(r"<redacted:[^<>#]+#[0-9a-f]+>")
 ENVIRONMENT = {"DEPLOY_TOKEN": "p4ss,word;with'signs", "PWD": "/srv/project", "HOME": "/srv/home"}

@@ -11,7 +11,7 @@ import pytest
 from pytest_cideldill.config import options, settings
 from pytest_cideldill.config.limits import BOUNDS, Limits
 from pytest_cideldill.config.settings import Settings
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 
 def test_without_options_everything_has_its_default(

@@ -28,7 +28,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.one_line import Detail, class_name, render, type_name
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 from tests.process.machine import Machine
 
 HERE = __name__

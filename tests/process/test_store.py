@@ -27,7 +27,7 @@ from pytest_cideldill.objects.object_log import BATCH_BYTES, Budget, ObjectLog, 
 from pytest_cideldill.objects.pickle_reader import plain_value, strings
 from pytest_cideldill.objects.store import CIDStore
 from pytest_cideldill.redaction.redactor import Redactor
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -21,7 +21,7 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import tree
 from pytest_cideldill.rendering.tree import Unreachable, navigate, navigate_description
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 from tests.process.test_snapshot import Ran, cyclic, hostile_values
 
 HERE = __name__

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from pytest_cideldill.sourcecode.template import Field, InvalidTemplate, Template, parse_template
+from tests.each_case import for_each
 from tests.process import template_table
-from tests.process.each_case import for_each
 
 NESTED_QUOTES = sys.version_info >= (3, 12)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cideldill.sourcecode.tracespec import InvalidSpec, TraceSpec, parse_spec
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 LINE_5: dict[str, Any] = {"file": "till.py", "line": 5}
 TOTAL: dict[str, Any] = {"function": "shop.till.total", "module": "shop.till"}

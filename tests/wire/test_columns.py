@@ -17,7 +17,7 @@ from pytest_cideldill.protocol import (
 )
 from pytest_cideldill.protocol.checking import misfit
 from pytest_cideldill.protocol.rows import Batch, HitFormat, Row
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 PLACE = {"file": "till.py", "line": 5, "function": "total"}
 SECRET = "sk-live-123"

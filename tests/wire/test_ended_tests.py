@@ -26,7 +26,7 @@ from pytest_cideldill.protocol import (
 )
 from pytest_cideldill.protocol.current_test_file import PositionFile, read_left_behind
 from pytest_cideldill.protocol.ended_tests import SIZE, EndedTest, Row
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 from tests.wire.linked import DEADLINE_S, Linked
 
 SKIPPED = ("call", "skipped", "skipped")

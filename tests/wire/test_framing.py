@@ -25,7 +25,7 @@ from pytest_cideldill.protocol.framing import (
     new_token,
     token_matches,
 )
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 Decode = Callable[[bytes], Any]
 

@@ -28,7 +28,7 @@ from pytest_cideldill.protocol import (
     to_plain,
 )
 from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 SCALARS: dict[Any, list[Any]] = {
     int: [0, 7, 2**60],

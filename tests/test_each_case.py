@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.each_case import for_each
+from tests.each_case import for_each
 
 
 def test_every_case_is_gone_through() -> None:
