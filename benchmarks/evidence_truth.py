@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from benchmarks.evidence_cases.cases import Case
 
-TELLING: Final = 12
+UNMISTAKABLE: Final = 12
 """Characters of a line of source that does not stand in any text by chance."""
 
 
@@ -50,7 +50,7 @@ class Truth:
         intact, broken = (
             _stripped(each.splitlines()) for each in (case.truth.intact, case.truth.broken)
         )
-        source = frozenset(each for each in body if len(each) >= TELLING) or body
+        source = frozenset(each for each in body if len(each) >= UNMISTAKABLE) or body
         edit = (broken - intact) or broken
         return cls(name, file, first, last, source, (edit - elsewhere) or edit)
 

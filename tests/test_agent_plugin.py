@@ -207,13 +207,13 @@ FIRST = "tests/test_a.py::test_x[a - b]"
 
 def event(command: str, output: Any, name: str = "PostToolUse", **more: Any) -> dict[str, Any]:
     """What Claude Code sends: a response with the streams, or the text of an error."""
-    told = (
+    responses = (
         {"error": f"Exit code 1\n{output}", "is_interrupt": False}
         if name == "PostToolUseFailure"
         else {"tool_response": {"stdout": output, "stderr": "", "interrupted": False}}
     )
     asked = {"tool_name": "Bash", "tool_input": {"command": command, "description": "run"}}
-    return {"session_id": "s", "cwd": "/", "hook_event_name": name, **asked, **told, **more}
+    return {"session_id": "s", "cwd": "/", "hook_event_name": name, **asked, **responses, **more}
 
 
 def run(plain: object) -> str:
@@ -244,7 +244,7 @@ def encoded(plain: object) -> bytes:
 
 
 def context(plain: object, hook: Callable[[object], str] = run_here) -> str | None:
-    """What the agent is told; None: nothing."""
+    """The context that the agent gets; None: nothing."""
     printed = hook(plain)
     if not printed:
         return None
@@ -273,11 +273,11 @@ def test_both_events_after_a_command_start_the_hook() -> None:
 
 @pytest.mark.parametrize("name", ["PostToolUse", "PostToolUseFailure"])
 def test_a_failed_pytest_is_answered_with_the_command_for_its_first_failure(name: str) -> None:
-    told = context(event("cd shop && python -m pytest -q | tail -5", SUMMARY, name), run)
-    assert told is not None
-    assert f"python -m cideldill_mcp.commands.main why '{FIRST}'" in told
-    assert "2 more failed" in told
-    assert len(told) < 600
+    named = context(event("cd shop && python -m pytest -q | tail -5", SUMMARY, name), run)
+    assert named is not None
+    assert f"python -m cideldill_mcp.commands.main why '{FIRST}'" in named
+    assert "2 more failed" in named
+    assert len(named) < 600
 
 
 @pytest.mark.parametrize(
@@ -296,9 +296,9 @@ def test_a_failed_pytest_is_answered_with_the_command_for_its_first_failure(name
     ],
 )
 def test_the_lines_of_pytest_are_read(command: str, output: str, nodeid: str) -> None:
-    told = context(event(command, output))
-    assert told is not None
-    found = re.search(r"`(.*) why (.*?)` \(or", told)
+    named = context(event(command, output))
+    assert named is not None
+    found = re.search(r"`(.*) why (.*?)` \(or", named)
     assert found
     assert shlex.split(found[2]) == [nodeid]
 
@@ -336,18 +336,18 @@ def test_the_command_is_that_of_the_project(tmp_path: Path) -> None:
     command = tmp_path / ".venv" / "bin" / "cideldill"
     command.parent.mkdir(parents=True)
     command.touch(0o755)
-    told = context(event("pytest", SUMMARY, cwd=str(tmp_path)))
-    assert told is not None
-    assert f"`.venv/bin/cideldill why '{FIRST}'`" in told
+    named = context(event("pytest", SUMMARY, cwd=str(tmp_path)))
+    assert named is not None
+    assert f"`.venv/bin/cideldill why '{FIRST}'`" in named
 
 
 def test_a_long_output_takes_no_time() -> None:
     """Of a suite in which everything failed, and one line that never ends."""
     lines = "".join(f"FAILED tests/test_a.py::test_{n}[a - b] - x\n" for n in range(9_000))
     began = time.monotonic()
-    told = context(event("pytest", lines + "FAILED a::b[" + "x - " * 200_000))
-    assert told is not None
-    assert "8999 more failed" in told
+    named = context(event("pytest", lines + "FAILED a::b[" + "x - " * 200_000))
+    assert named is not None
+    assert "8999 more failed" in named
     assert time.monotonic() - began < 5
 
 

@@ -41,7 +41,7 @@ def function(name: str, first: int, last: int) -> Code:
     return Code(1, "shop", name, "shop.py", first, last, "function")
 
 
-def test_functions_of_one_name_are_told_apart_by_their_place() -> None:
+def test_functions_of_one_name_are_distinguished_by_their_place() -> None:
     left = [
         "class A:",
         "@property",

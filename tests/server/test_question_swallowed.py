@@ -24,7 +24,7 @@ def caught(rows: Rows, text: str, last: int, **more: Any) -> None:
     )
 
 
-def told(rows: Rows, folder: Path, most: int = 9) -> list[str]:
+def lines_of(rows: Rows, folder: Path, most: int = 9) -> list[str]:
     return swallowed(_test(rows, folder), most)
 
 
@@ -37,16 +37,16 @@ def test_silent_ones_that_left_functions_are_first_and_the_last_of_them(tmp_path
     rows.test()
     caught(rows, "KeyError: 'early'", 1)
     caught(rows, "a.b.Own: late", 2)
-    caught(rows, "OSError: told", 3, silent=False)
+    caught(rows, "OSError: logged", 3, silent=False)
     caught(rows, "ValueError: here", 4, unwound=0)
     caught(rows, "TypeError: half", 5, silent=False, left=[[3]])
     rows.end("failed", "AssertionError", 9)
-    kinds = [line.partition(":")[0] for line in told(rows, tmp_path) if line[0] != " "]
+    kinds = [line.partition(":")[0] for line in lines_of(rows, tmp_path) if line[0] != " "]
     assert kinds == ["TypeError", "Own", "KeyError", "OSError", "ValueError"]
-    assert told(rows, tmp_path, 2)[-1] == (
+    assert lines_of(rows, tmp_path, 2)[-1] == (
         "… caught at 3 more places: KeyError, OSError, ValueError"
     )
-    assert told(rows, tmp_path, 4)[-1] == "… caught at 1 more place: ValueError"
+    assert lines_of(rows, tmp_path, 4)[-1] == "… caught at 1 more place: ValueError"
 
 
 def test_what_is_caught_after_the_failure_is_no_reason_for_it(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_what_is_caught_after_the_failure_is_no_reason_for_it(tmp_path: Path) ->
     rows.add("phase", "teardown")
     caught(rows, "KeyError: 'x'", 1)
     rows.add("outcome", "teardown", "passed", None, None, None)
-    assert told(rows, tmp_path) == []
+    assert lines_of(rows, tmp_path) == []
     assert not swallowers(_test(rows, tmp_path), 3)
 
 
@@ -64,7 +64,7 @@ def test_nothing_is_said_where_nothing_was_caught(tmp_path: Path) -> None:
     rows = Rows()
     rows.test()
     rows.end("failed", "AssertionError", 9)
-    assert told(rows, tmp_path) == []
+    assert lines_of(rows, tmp_path) == []
 
 
 def test_a_line_says_where_it_was_raised_and_caught_and_how_often(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_line_says_where_it_was_raised_and_caught_and_how_often(tmp_path: Path
     caught(rows, "F: y", 3, place=[0, 0, "threading.run", "", False])
     rows.end("failed", "AssertionError", 9)
     at = "raised shop/cart.py:4 price, caught"
-    assert told(rows, tmp_path) == [
+    assert lines_of(rows, tmp_path) == [
         "Own: x, from KeyError: 'mug'  raised shop/cart.py:4 price in json.loads, caught"
         " shop/cart.py:7 Cart.total  ×1,234",
         "  unwound: price",
@@ -117,4 +117,4 @@ def test_rows_with_unknown_codes_are_skipped(tmp_path: Path) -> None:
     rows.add("caught", "A", "", [77, 1, ""], [78, 1, "", "", False], 1, 1, [0, 0], [], 0, [])
     rows.add("caught", "A")
     rows.end()
-    assert told(rows, tmp_path) == []
+    assert lines_of(rows, tmp_path) == []

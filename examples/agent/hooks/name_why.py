@@ -40,10 +40,10 @@ def main() -> None:
 
 
 def context_of(event: dict[str, Any]) -> str:
-    """What the agent is told; empty: nothing."""
+    """The context that the agent gets; empty: nothing."""
     command = str((event.get("tool_input") or {}).get("command") or "")
-    told = (event.get(key) for key in ("tool_response", "error", "error_message"))
-    output = _STYLES.sub("", "\n".join(text for each in told for text in texts_in(each)))
+    parts = (event.get(key) for key in ("tool_response", "error", "error_message"))
+    output = _STYLES.sub("", "\n".join(text for each in parts for text in texts_in(each)))
     if "cideldill: why?" in output or "cideldill why" in command:
         return ""  # it is named already
     if not (_PYTEST.search(command) or _SUMMARY.search(output)):
@@ -59,12 +59,12 @@ def context_of(event: dict[str, Any]) -> str:
     )
 
 
-def texts_in(told: Any) -> Iterator[str]:
+def texts_in(response: Any) -> Iterator[str]:
     """The texts of a response: itself, or what it has for stdout and stderr."""
-    if isinstance(told, str):
-        yield told
-    elif isinstance(told, dict):
-        yield from (each for each in told.values() if isinstance(each, str))
+    if isinstance(response, str):
+        yield response
+    elif isinstance(response, dict):
+        yield from (each for each in response.values() if isinstance(each, str))
 
 
 def failures(output: str) -> Iterator[re.Match[str]]:
