@@ -35,10 +35,11 @@ NOT_OURS = ("TMPDIR", "PYTEST_", "CIDELDILL_", "PYTHON", "COV_", "COVERAGE_")
 """Variables of the outer pytest run that the front end must not see."""
 
 FEW_GUESTS = {
-    "PYTEST_ADDOPTS": "-p no:anyio -p no:asyncio -p no:rerunfailures -p no:hypothesispytest",
+    "PYTEST_ADDOPTS": "-p no:anyio -p no:asyncio -p no:rerunfailures -p no:hypothesispytest"
+    " -p no:pytest_cov",
 }
 """Leaves out plugins of the extra `test` that take a second to import; a test that wants them has
-`PYTEST_ADDOPTS` empty."""
+`PYTEST_ADDOPTS` empty, or names the one that it wants behind `-p`."""
 
 HELLO_VERSION = "2025-06-18"
 HELLO: dict[str, Any] = {
