@@ -66,11 +66,11 @@ def wait_until(holds: Callable[[], bool], what: str, deadline_s: float = DEADLIN
 def clean_environment(**further: str) -> dict[str, str]:
     """This environment without what the outer pytest run added."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_OURS)}
-    return kept | FEW_GUESTS | {"XDG_STATE_HOME": _states()} | further
+    return kept | FEW_GUESTS | {"XDG_STATE_HOME": states()} | further
 
 
 @lru_cache
-def _states() -> str:
+def states() -> str:
     """A folder for what commands and servers keep of this user."""
     folder = tempfile.mkdtemp(prefix="cideldill-states-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -10,13 +10,12 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.together.driver import DEADLINE_S, ToolError, connected, server
+from tests.together.driver import DEADLINE_S, ToolError
 from tests.together.experiment_cases import CASES, Case
 from tests.together.frontend import clean_environment
 from tests.together.workbench import Bench, workbench
@@ -91,23 +90,16 @@ TESTS = """
     """
 
 
-@pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """One server and one project for all tests; none writes into it."""
-    root = tmp_path_factory.mktemp("experiments") / "project"
-    root.mkdir()
-    files = {"shop": SHOP, "test_shop": TESTS, "pytest.ini": "[pytest]\n"}
+@pytest.fixture
+def asking(bench: Bench) -> Bench:
+    """The shared bench with all programs."""
+    files = {"shop": SHOP, "test_shop": TESTS}
     for case in CASES:
         files[case.name] = case.source
         tests = textwrap.dedent(case.tests)
         files[f"test_{case.name}"] = f"import {case.name}\n{tests}"
-    for name, text in files.items():
-        path = root / (name if "." in name else f"{name}.py")
-        path.write_text(textwrap.dedent(text), encoding="utf-8")
-    states = str(tmp_path_factory.mktemp("states"))
-    env = {"PYTHONDONTWRITEBYTECODE": "1", "XDG_STATE_HOME": states}
-    with connected(server(root, env=env)) as agent:
-        yield Bench(agent, root)
+    bench.write(**files)
+    return bench
 
 
 def ask(bench: Bench, nodeids: list[str], *experiments: dict[str, Any], **more: Any) -> Any:
