@@ -1,6 +1,7 @@
 """`cideldill QUESTION …` in a shell: what it prints, its exit codes, and that nothing is left.
 
-Most are called in this process; those that are about the command's own process have one. What runs in place of pytest is `tests/together/asked.py`, but for the sources.
+Most are called in this process; those that are about the command's own process have one. What runs
+in place of pytest is `tests/together/asked.py`, but for the sources.
 """
 
 from __future__ import annotations
@@ -104,8 +105,7 @@ def _status_of(arguments: tuple[str, ...]) -> int:
     try:
         return main(arguments)
     except SystemExit as end:
-        assert isinstance(end.code, int)
-        return end.code
+        return end.code if isinstance(end.code, int) else -1
     finally:
         gc.enable()
 
