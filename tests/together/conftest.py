@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.together.workbench import Bench, workbench
+from tests.together.frontend import states
+from tests.together.workbench import SECRET, Bench, workbench
 
 MakeProject = Callable[..., Path]
 
@@ -36,7 +37,8 @@ def make_project(tmp_path: Path) -> MakeProject:
 @pytest.fixture(scope="session")
 def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """One front end for many tests, since its start takes as long as three of them."""
-    with workbench(tmp_path_factory.mktemp("bench") / "project") as bench:
+    env = SECRET | {"XDG_STATE_HOME": states()}
+    with workbench(tmp_path_factory.mktemp("bench") / "project", env=env) as bench:
         yield bench
 
 

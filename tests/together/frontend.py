@@ -35,10 +35,11 @@ NOT_OURS = ("TMPDIR", "PYTEST_", "CIDELDILL_", "PYTHON", "COV_", "COVERAGE_")
 """Variables of the outer pytest run that the front end must not see."""
 
 FEW_GUESTS = {
-    "PYTEST_ADDOPTS": "-p no:anyio -p no:asyncio -p no:rerunfailures -p no:hypothesispytest",
+    "PYTEST_ADDOPTS": "-p no:anyio -p no:asyncio -p no:rerunfailures -p no:hypothesispytest"
+    " -p no:pytest_cov",
 }
 """Leaves out plugins of the extra `test` that take a second to import; a test that wants them has
-`PYTEST_ADDOPTS` empty."""
+`PYTEST_ADDOPTS` empty, or names the one that it wants behind `-p`."""
 
 HELLO_VERSION = "2025-06-18"
 HELLO: dict[str, Any] = {
@@ -65,11 +66,11 @@ def wait_until(holds: Callable[[], bool], what: str, deadline_s: float = DEADLIN
 def clean_environment(**further: str) -> dict[str, str]:
     """This environment without what the outer pytest run added."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_OURS)}
-    return kept | FEW_GUESTS | {"XDG_STATE_HOME": _states()} | further
+    return kept | FEW_GUESTS | {"XDG_STATE_HOME": states()} | further
 
 
 @lru_cache
-def _states() -> str:
+def states() -> str:
     """A folder for what commands and servers keep of this user."""
     folder = tempfile.mkdtemp(prefix="cideldill-states-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

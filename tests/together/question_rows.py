@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_cideldill.protocol.trace_rows import VARIABLE
+from tests.together.frontend import FEW_GUESTS
 
 SECONDS = 50.0
 """A process that takes longer hangs."""
@@ -45,7 +47,13 @@ class Recorded:
         return {row[1]: codes[row[3]] for row in self.of("call")}
 
 
-def record(project: Path, *nodeids: str, args: tuple[str, ...] = _ARGS, **request: Any) -> Recorded:
+def record(
+    project: Path,
+    *nodeids: str,
+    args: tuple[str, ...] = _ARGS,
+    guests: Mapping[str, str] = FEW_GUESTS,
+    **request: Any,
+) -> Recorded:
     """The rows of some tests; further arguments are those of `TraceRequest`."""
     descriptor, file = tempfile.mkstemp(dir=project.parent)
     os.close(descriptor)
@@ -54,7 +62,7 @@ def record(project: Path, *nodeids: str, args: tuple[str, ...] = _ARGS, **reques
     done = subprocess.run(
         command,
         cwd=project,
-        env={**os.environ, VARIABLE: asked},
+        env={**os.environ, **guests, VARIABLE: asked},
         capture_output=True,
         text=True,
         timeout=SECONDS,

@@ -208,7 +208,8 @@ def test_only_the_wanted_tests_run_and_nothing_is_left(make_project: MakeProject
         **{"pytest.ini": "[pytest]\naddopts = -n2 --junitxml=out.xml --cov=. -x --lf"},
     )
     before = sorted(each.name for each in project.iterdir())
-    recorded = record(project, "test_a.py::test_two", "test_a.py::test_nine", args=(), tree=True)
+    wanted = ("test_a.py::test_two", "test_a.py::test_nine")
+    recorded = record(project, *wanted, args=(), guests={}, tree=True)
     assert [row[1] for row in recorded.of("test")] == ["test_a.py::test_two"]
     assert recorded.of("missing")[0][1] == ["test_a.py::test_nine"]
     after = sorted(each.name for each in project.iterdir() if each.name != "__pycache__")

@@ -64,9 +64,21 @@ PATTERNS = {
 }
 
 
-def test_a_pattern_is_a_glob_or_a_part_of_the_name(shapes: Bench) -> None:
+@pytest.mark.full
+@pytest.mark.quick("some")
+@pytest.mark.parametrize(
+    "patterns",
+    [
+        pytest.param(("Box.", "geo.shapes.Box.*o*", "BOX"), id="some"),
+        pytest.param(tuple(PATTERNS), id="all"),
+    ],
+)
+def test_a_pattern_is_a_glob_or_a_part_of_the_name(
+    shapes: Bench, patterns: tuple[str, ...]
+) -> None:
     """`pattern` everywhere."""
-    for pattern, names in PATTERNS.items():
+    for pattern in patterns:
+        names = PATTERNS[pattern]
         reply = listed(shapes, pattern=pattern)
         assert reply["functions"] == [f"geo.shapes.{name}" for name in names], pattern
         assert reply["total_count"] == len(names), pattern
@@ -309,9 +321,19 @@ FORMS = {
 }
 
 
-def test_every_form_of_name_is_a_line(till: Bench) -> None:
+@pytest.mark.full
+@pytest.mark.quick("some")
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("shop.till:total", "shop/till.py::Cart::total", "size", "dual"), id="some"),
+        pytest.param(tuple(FORMS), id="all"),
+    ],
+)
+def test_every_form_of_name_is_a_line(till: Bench, names: tuple[str, ...]) -> None:
     """`function`, its first body line; a `bp-` breakpoint."""
-    for name, (line, function) in FORMS.items():
+    for name in names:
+        line, function = FORMS[name]
         reply = till.agent.call("breakpoint_set", function=name)
         location = {"file": "shop/till.py", "line": line, "function": function}
         assert (reply["success"], reply["type"]) == (True, "blocking"), name
@@ -367,8 +389,19 @@ REFUSED: list[tuple[dict[str, str], str, str]] = [
 ]
 
 
-def test_functions_that_cannot_be_found_are_refused(till: Bench) -> None:
-    for options, error, reason in REFUSED:
+@pytest.mark.full
+@pytest.mark.quick("one of each")
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param([*{each[1]: each for each in reversed(REFUSED)}.values()], id="one of each"),
+        pytest.param(REFUSED, id="all"),
+    ],
+)
+def test_functions_that_cannot_be_found_are_refused(
+    till: Bench, cases: list[tuple[dict[str, str], str, str]]
+) -> None:
+    for options, error, reason in cases:
         refused = till.agent.refused("breakpoint_set", **options)
         assert refused["error"] == error, options
         assert reason in refused["message"], options

@@ -1,21 +1,28 @@
 """`cideldill QUESTION …` in a shell: what it prints, its exit codes, and that nothing is left.
 
-What runs in place of pytest is `tests/together/asked.py`, but for the sources.
+Most are called in this process; those that are about the command's own process have one. What runs
+in place of pytest is `tests/together/asked.py`, but for the sources.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import io
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from cideldill_mcp.commands.main import main
 from cideldill_mcp.commands.places import interpreter, rootdir
 from tests.together.asked import fake_python, living
 from tests.together.driver import DEADLINE_S
@@ -47,9 +54,24 @@ class Shell:
         return [sys.executable, "-c", CODE, *arguments]
 
     def __call__(self, *arguments: str, cwd: str = ".") -> subprocess.CompletedProcess[str]:
+        """A command, called in this process."""
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            contextlib.chdir(self.project / cwd),
+            patch.dict(os.environ, self.environment, clear=True),
+            patch.object(tempfile, "tempdir", str(self.scratch)),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            status = _status_of(arguments)
+        self.check_clean()
+        return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command, as a shell runs it."""
         done = subprocess.run(
             self.command(*arguments),
-            cwd=self.project / cwd,
+            cwd=self.project,
             env=self.environment,
             capture_output=True,
             text=True,
@@ -60,8 +82,11 @@ class Shell:
         self.check_clean()
         return done
 
+    def tracing(self, name: str) -> list[str]:
+        return ["trace", f"test_it.py::{name}", "--python", self.python]
+
     def trace(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self("trace", f"test_it.py::{name}", "--python", self.python, *arguments)
+        return self(*self.tracing(name), *arguments)
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
@@ -75,16 +100,39 @@ class Shell:
         assert [path.name for path in self.scratch.glob("cideldill-*")] == []
 
 
+def _status_of(arguments: tuple[str, ...]) -> int:
+    """The exit code of a command that leaves the collector as it was."""
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else -1
+    finally:
+        gc.enable()
+
+
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
 def test_a_question_prints_its_text_without_the_extra(shell: Shell) -> None:
-    done = shell.trace("good")
+    done = shell.run(*shell.tracing("good"))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("test_it.py::good  passed\n")
     assert "\x1b" not in done.stdout
+
+
+@pytest.mark.full
+def test_what_is_refused_is_told_by_the_process_of_a_command(shell: Shell) -> None:
+    """Exit codes and streams of refusals are those of the calls in this process."""
+    for words in (shell.tracing("missing"), ["source", "no.such"], ["trace"], ["nothing"], []):
+        done, called = shell.run(*words), shell(*words)
+        assert done.returncode in (1, 2)
+        assert (done.returncode, done.stdout, done.stderr) == (
+            called.returncode,
+            called.stdout,
+            called.stderr,
+        )
 
 
 def test_json_is_the_whole_reply(shell: Shell) -> None:

@@ -6,8 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import pytest
 
 from tests.together.conftest import MakeProject
 from tests.together.diff_cases import CASES, DiffCase
-from tests.together.driver import DEADLINE_S, ToolError, connected, server
+from tests.together.driver import DEADLINE_S, ToolError
 from tests.together.frontend import clean_environment
 from tests.together.workbench import Bench
 
@@ -26,17 +24,11 @@ UNSTABLE = ("flaky", "clock", "noise")
 _TAG = re.compile(r"#[0-9a-f]{6}>|0x[0-9a-f]+")
 
 
-@pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """One server and one project for all cases."""
-    root = tmp_path_factory.mktemp("cases") / "project"
-    root.mkdir()
-    (root / "pytest.ini").touch()
-    for case in CASES:
-        text = textwrap.dedent(case.source)
-        (root / f"test_{case.name}.py").write_text(text, encoding="utf-8")
-    with connected(server(root, env={"PYTHONDONTWRITEBYTECODE": "1"})) as agent:
-        yield Bench(agent, root)
+@pytest.fixture
+def asking(bench: Bench) -> Bench:
+    """The shared bench with all cases."""
+    bench.write(**{f"test_{case.name}": case.source for case in CASES})
+    return bench
 
 
 def _ask(asking: Bench, case: DiffCase, **more: Any) -> dict[str, Any]:

@@ -10,13 +10,12 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.together.driver import DEADLINE_S, ToolError, connected, server
+from tests.together.driver import DEADLINE_S, ToolError
 from tests.together.experiment_cases import CASES, Case
 from tests.together.frontend import clean_environment
 from tests.together.workbench import Bench, workbench
@@ -91,23 +90,16 @@ TESTS = """
     """
 
 
-@pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """One server and one project for all tests; none writes into it."""
-    root = tmp_path_factory.mktemp("experiments") / "project"
-    root.mkdir()
-    files = {"shop": SHOP, "test_shop": TESTS, "pytest.ini": "[pytest]\n"}
+@pytest.fixture
+def asking(bench: Bench) -> Bench:
+    """The shared bench with all programs."""
+    files = {"shop": SHOP, "test_shop": TESTS}
     for case in CASES:
         files[case.name] = case.source
         tests = textwrap.dedent(case.tests)
         files[f"test_{case.name}"] = f"import {case.name}\n{tests}"
-    for name, text in files.items():
-        path = root / (name if "." in name else f"{name}.py")
-        path.write_text(textwrap.dedent(text), encoding="utf-8")
-    states = str(tmp_path_factory.mktemp("states"))
-    env = {"PYTHONDONTWRITEBYTECODE": "1", "XDG_STATE_HOME": states}
-    with connected(server(root, env=env)) as agent:
-        yield Bench(agent, root)
+    bench.write(**files)
+    return bench
 
 
 def ask(bench: Bench, nodeids: list[str], *experiments: dict[str, Any], **more: Any) -> Any:
@@ -164,13 +156,17 @@ def experiments_of(case: Case) -> list[dict[str, Any]]:
         for each in CASES
     ],
 )
-def test_the_fix_flips_and_a_wrong_constant_does_not(asking: Bench, case: Case) -> None:
+def test_the_fix_flips_and_a_wrong_constant_does_not(
+    asking: Bench, case: Case, request: pytest.FixtureRequest
+) -> None:
+    """In the fast tier the fix is only a patch: each experiment takes a run."""
     before = digest_of(asking.root)
-    experiments = experiments_of(case)
+    is_fast = not (request.config.getoption("full") or request.config.getoption("soak"))
+    experiments = [e for e in experiments_of(case) if not (is_fast and e["name"] == "replace")]
     reply = ask(asking, [f"test_{case.name}.py"], *experiments)
     failing = case.failing
     assert (reply["nodeid"], reply["outcome"]) == (failing, "failed")
-    for name in ("patch", "replace"):
+    for name in ("patch", "replace")[: len(experiments) - 1]:
         assert (of(reply, name)["flips"], of(reply, name)["breaks"]) == ([failing], []), reply
         assert of(reply, name)["applied"]
     assert of(reply, "constant")["flips"] == []

@@ -227,13 +227,11 @@ ONLY_LISTED = {
 """Keys of a pause that `breakpoint_list_paused` has, and a stop at a failure has not."""
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """A bench on the project of the benchmark."""
-    root = tmp_path_factory.mktemp("store")
-    with workbench(root, "-o", "cideldill_capture_ms=10000") as bench:
-        bench.write(**FILES)
-        yield bench
+@pytest.fixture
+def store(bench: Bench) -> Bench:
+    """The shared bench with the project of the benchmark."""
+    bench.write(**FILES)
+    return bench
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -274,7 +272,7 @@ def test_the_first_reply_has_all_facts_and_each_once(store: Bench, nodeid: str) 
 
 @full
 def test_it_has_them_too_where_pytest_explains_in_full(tmp_path: Path) -> None:
-    with workbench(tmp_path, "-o", "cideldill_capture_ms=10000", env={"CI": "true"}) as bench:
+    with workbench(tmp_path, env={"CI": "true"}) as bench:
         bench.write(**FILES)
         for name in ("test_big_dicts", "test_long_strings", "test_dataclasses"):
             has_all_facts(bench, f"tests/test_store.py::{name}")
@@ -283,7 +281,8 @@ def test_it_has_them_too_where_pytest_explains_in_full(tmp_path: Path) -> None:
 def has_all_facts(store: Bench, nodeid: str) -> None:
     """Also which test it is, and by which id it is continued."""
     facts = FACTS[nodeid.rpartition("::")[2]]
-    reply = store.run([nodeid], replace=True)
+    patient = ["-o", "cideldill_capture_ms=10000"]  # values are told in full on a busy machine too
+    reply = store.run([nodeid], replace=True, args=patient)
     stop = only_stop(reply)
     autopsy, location = stop["autopsy"], stop["location"]
     assert stop["pause_id"] == f"{reply['run_id']}.main.1"

@@ -71,7 +71,7 @@ CORES = [("ctrace", False), ("ctrace", True), *([("sysmon", False)] if MONITORIN
 def test_coverage_is_the_same_with_and_without_us(bench: Bench, core: str, branches: bool) -> None:
     """pytest-cov; a tracepoint in a loop, a stop on another thread, a step and a raise."""
     bench.write(**{"till.py": TILL, ".coveragerc": f"[run]\ncore = {core}\n"})
-    args = ["--cov=till", "--cov-report=json"] + ["--cov-branch"] * branches
+    args = ["-p", "pytest_cov", "--cov=till", "--cov-report=json"] + ["--cov-branch"] * branches
     expected = (
         [2, 4, 5, 6, 7, 9, 10, 12, 15, 16, 17, 18, 19, 20],
         [8, 13],

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cideldill_mcp.cli import main
 from tests.together.opened import answers, opened
 from tests.together.records import recorded
 from tests.together.workbench import workbench
@@ -181,31 +182,38 @@ def test_a_run_that_was_killed_opens_with_what_it_had_reported(tmp_path: Path) -
         assert end["lastTest"] == "test_it.py::test_two"
 
 
-@pytest.mark.parametrize(
-    ("made", "said"),
-    [
-        (None, "is no folder"),
-        ({}, "holds no recorded run; pytest --cideldill-record="),
-        ({"format": 99}, "has format 99, and this pytest-cideldill reads up to 1: upgrade it"),
-    ],
-)
+NO_RECORDS: dict[str, dict[str, Any] | None] = {
+    "holds no recorded run; pytest --cideldill-record=": {},
+    "has format 99, and this pytest-cideldill reads up to 1: upgrade it": {"format": 99},
+    "is no folder": None,
+}
+"""What is said of a manifest."""
+
+
 def test_what_is_no_record_is_refused_with_a_sentence(
-    tmp_path: Path, made: dict[str, Any] | None, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before any client waits for an answer."""
-    record = tmp_path / "rec"
-    if made is not None:
-        record.mkdir()
-        (record / "manifest.json").write_text(json.dumps(made))
-    if made:
-        (record / "run-1").mkdir()
-        (record / "run-1" / "events.jsonl").touch()
+    """Before any client waits for an answer; the last one is asked for in a shell too."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    record = tmp_path
+    for number, (said, made) in enumerate(NO_RECORDS.items()):
+        record = tmp_path / f"rec{number}"
+        if made is not None:
+            record.mkdir()
+            (record / "manifest.json").write_text(json.dumps(made))
+        if made:
+            (record / "run-1").mkdir()
+            (record / "run-1" / "events.jsonl").touch()
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(["--open", str(record)])
+        printed = capsys.readouterr()
+        assert (said in printed.err, printed.out) == (True, ""), printed
     done = subprocess.run(
         [sys.executable, "-m", "cideldill_mcp", "--open", str(record)],
         input="", capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 2
-    assert said in done.stderr
+    assert list(NO_RECORDS)[-1] in done.stderr
     assert done.stdout == ""
 
 

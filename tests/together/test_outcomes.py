@@ -111,7 +111,7 @@ def test_a_status_that_hides_a_failure_is_reported(bench: Bench) -> None:
 def test_too_little_coverage_is_reported(bench: Bench) -> None:
     """pytest-cov fails the run, but no test."""
     text = "def unused():\n    return 1\n\ndef test_it(): pass\n"
-    reply = bench.test(text, args=["--cov=test_it", "--cov-fail-under=99"])
+    reply = bench.test(text, args=["-p", "pytest_cov", "--cov=test_it", "--cov-fail-under=99"])
     assert reply["outcomes"] == {"passed": 1, "failed": 0}
     assert "all tests passed" in reply["end"]["message"]
     assert "99" in reply["end"]["message"]

@@ -10,23 +10,20 @@ import json
 import re
 import subprocess
 import sys
-import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import DEADLINE_S, ToolError, connected, only_stop, server
+from tests.together.driver import DEADLINE_S, ToolError, only_stop
 from tests.together.frontend import clean_environment
 from tests.together.question_cases import PROGRAMS, Case
 from tests.together.question_tests import TESTS
-from tests.together.workbench import Bench
+from tests.together.workbench import SECRET, Bench
 
 CASES = (*PROGRAMS, *TESTS)
 
-SECRET = {"SERVICE_TOKEN": "zq81-attribute-7751"}
 SIZES = (500, 1_500)
 """Characters, beside the default."""
 
@@ -37,17 +34,12 @@ _SECONDS = re.compile(r"after [0-9]+ s|×[0-9]+")
 OPTIONS = {"call": "--call", "when": "--when", "timeout_s": "--timeout", "max_chars": "--max-chars"}
 
 
-@pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """One server and one project for all cases; no test writes into it."""
-    root = tmp_path_factory.mktemp("cases") / "project"
-    root.mkdir()
-    (root / "pytest.ini").write_text("[pytest]\naddopts = --doctest-modules\n")
-    for case in CASES:
-        text = textwrap.dedent(case.source)
-        (root / f"test_{case.name}.py").write_text(text, encoding="utf-8")
-    with connected(server(root, env={"PYTHONDONTWRITEBYTECODE": "1"} | SECRET)) as agent:
-        yield Bench(agent, root)
+@pytest.fixture
+def asking(bench: Bench) -> Bench:
+    """The shared bench with all cases."""
+    bench.write(**{"pytest.ini": "[pytest]\naddopts = --doctest-modules\n"})
+    bench.write(**{f"test_{case.name}": case.source for case in CASES})
+    return bench
 
 
 def arguments(case: Case) -> list[str]:

@@ -9,13 +9,12 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.together.driver import DEADLINE_S, ToolError, connected, server
+from tests.together.driver import DEADLINE_S, ToolError
 from tests.together.frontend import clean_environment
 from tests.together.watch_cases import CASES, Watched
 from tests.together.workbench import Bench
@@ -35,16 +34,11 @@ _TAG = re.compile(r"#[0-9a-f]{6}>")
 _VERDICT = re.compile(r"^test_(\w+)\.py::test_it (\w+)", re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def watching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """One server and one project for all cases; no test writes into it."""
-    root = tmp_path_factory.mktemp("watched") / "project"
-    root.mkdir()
-    (root / "pytest.ini").write_text("[pytest]\n")
-    for case in CASES:
-        (root / case.file).write_text(case.text, encoding="utf-8")
-    with connected(server(root, env={"PYTHONDONTWRITEBYTECODE": "1"})) as agent:
-        yield Bench(agent, root)
+@pytest.fixture
+def watching(bench: Bench) -> Bench:
+    """The shared bench with all cases."""
+    bench.write(**{case.file: case.text for case in CASES})
+    return bench
 
 
 def command(root: Path, case: Watched) -> subprocess.CompletedProcess[str]:

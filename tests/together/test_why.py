@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.together.conftest import MakeProject
-from tests.together.driver import DEADLINE_S, Agent, connected, server
+from tests.together.driver import DEADLINE_S
 from tests.together.frontend import clean_environment
 from tests.together.suspect_cases import BUGS, Seeded
 from tests.together.workbench import Bench
@@ -48,9 +47,8 @@ def command(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def why(bench: Bench | Agent, nodeid: str, **more: Any) -> dict[str, Any]:
-    agent = bench.agent if isinstance(bench, Bench) else bench
-    reply: dict[str, Any] = agent.call("test_why", nodeid=nodeid, **more)
+def why(bench: Bench, nodeid: str, **more: Any) -> dict[str, Any]:
+    reply = bench.agent.call("test_why", nodeid=nodeid, **more)
     assert len(reply["text"]) <= more.get("max_chars", MOST)
     return reply
 
@@ -62,17 +60,12 @@ def parts_of(reply: dict[str, Any]) -> set[str]:
 # --- seeded bugs --------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
-    """One server and one project with all programs; no test writes into it."""
-    root = tmp_path_factory.mktemp("seeded") / "project"
+@pytest.fixture
+def seeded(bench: Bench) -> Bench:
+    """The shared bench with all programs."""
     for case in BUGS:
-        for path, text in case.files().items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(text, encoding="utf-8")
-    (root / "pytest.ini").touch()
-    with connected(server(root, env={"PYTHONDONTWRITEBYTECODE": "1"})) as agent:
-        yield agent
+        bench.write(**case.files())
+    return bench
 
 
 @pytest.mark.full
@@ -80,7 +73,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
 @pytest.mark.sample("branch", "setup_error")
 @pytest.mark.parametrize("name", FAILING)
 def test_the_faulty_function_is_among_the_suspects_with_its_source(
-    seeded: Agent, name: str
+    seeded: Bench, name: str
 ) -> None:
     case: Seeded = next(each for each in BUGS if each.name == name)
     reply = why(seeded, f"{name}/test_{name}.py::{FAILING[name]}")
@@ -246,7 +239,7 @@ def test_a_test_that_passes_has_no_why(bench: Bench) -> None:
 
 
 @pytest.mark.soak
-def test_a_small_answer_keeps_the_failure_and_a_function(seeded: Agent) -> None:
+def test_a_small_answer_keeps_the_failure_and_a_function(seeded: Bench) -> None:
     for most in (500, 800, 1_500):
         reply = why(seeded, "branch/test_branch.py::test_coupon", max_chars=most)
         assert reply["text"].startswith("branch/test_branch.py::test_coupon  failed")

@@ -154,7 +154,7 @@ def test_the_default_is_three_and_a_path_behind_the_flag_is_no_number(project: P
     [
         ("-n2", "--dist=loadfile", "--tb=native"),
         ("--tb=line", "-v", "-rA", "-s"),
-        ("--cov=.", "-p", "no:xdist", "-x", "-q"),
+        ("-p", "pytest_cov", "--cov=.", "-p", "no:xdist", "-x", "-q"),
     ],
     ids=" ".join,
 )

@@ -13,6 +13,9 @@ from tests.together.driver import Agent, connected, only_stop, server
 # pytest trusts a cached test module of the same size that was written in the same second.
 _NO_CACHES = {"PYTHONDONTWRITEBYTECODE": "1"}
 
+SECRET = {"SERVICE_TOKEN": "zq81-attribute-7751"}
+"""A variable of the shared bench, which no reply may tell."""
+
 OVER = ("idle", "finished", "crashed")
 """States in which nothing more will happen."""
 
@@ -109,6 +112,8 @@ class Bench:
                 path.rmdir()
             elif path.name != "pytest.ini":
                 path.unlink()
+            else:
+                path.write_text("", encoding="utf-8")
 
 
 @contextmanager
