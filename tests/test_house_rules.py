@@ -23,6 +23,7 @@ PARAMETERS = 6
 # Begun by a character that is always there, as this is looked for quickly.
 MACHINE_PATH = re.compile(r"/(?<![\w.~-]/)(?:root|work|home|Users)" + r"/\w")
 MAY_SLEEP = re.compile(r"\btime\s*\.\s*sleep\b|\bfrom\s+time\s+import\b")
+RIDDLE = re.compile(r"(?<![^\W_])(?:told|telling|whoever)(?![^\W_])", re.IGNORECASE)
 LEFTOVER = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b")
 
 
@@ -179,6 +180,20 @@ def test_no_test_sleeps() -> None:
         for line in sleeping_lines(path.read_text(encoding="utf-8"))
     ]
     assert sleeping == []
+
+
+@pytest.mark.full
+def test_no_name_is_a_riddle() -> None:
+    """A name says what a value is, not that somebody is told something."""
+    riddles = [
+        f"{file}:{getattr(node, 'lineno', 0)}: {name}"
+        for file, source in text_files().items()
+        if file.endswith(".py") and RIDDLE.search(source)
+        for node in ast.walk(ast.parse(source))
+        for field in ("id", "arg", "attr", "name")
+        if isinstance(name := getattr(node, field, None), str) and RIDDLE.search(name)
+    ]
+    assert riddles == []
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:

@@ -14,6 +14,13 @@ from pytest_cideldill.config.settings import Settings
 from tests.each_case import for_each
 
 
+@pytest.fixture(autouse=True)
+def no_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are installed take longer to load than all else."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_cideldill.plugin")
+
+
 def test_without_options_everything_has_its_default(
     pytester: pytest.Pytester,
 ) -> None:

@@ -281,7 +281,7 @@ def test_it_has_them_too_where_pytest_explains_in_full(tmp_path: Path) -> None:
 def has_all_facts(store: Bench, nodeid: str) -> None:
     """Also which test it is, and by which id it is continued."""
     facts = FACTS[nodeid.rpartition("::")[2]]
-    patient = ["-o", "cideldill_capture_ms=10000"]  # values are told in full on a busy machine too
+    patient = ["-o", "cideldill_capture_ms=10000"]  # values are shown in full on a busy machine too
     reply = store.run([nodeid], replace=True, args=patient)
     stop = only_stop(reply)
     autopsy, location = stop["autopsy"], stop["location"]
@@ -331,8 +331,8 @@ def test_fixtures_of_plugins_are_shown_if_somebody_named_them(bench: Bench) -> N
             assert 0
         """
     )
-    told = bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
-    names = {each["name"] for each in told["fixtures"]}
+    context = bench.agent.call("exception_get_context", pause_id=stop["pause_id"])
+    names = {each["name"] for each in context["fixtures"]}
     assert names >= {"folder", "asked", "tmp_path", "capsys", "doctest_namespace"}
     assert "tmp_path_factory" not in names
 

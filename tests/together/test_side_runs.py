@@ -285,11 +285,11 @@ def test_a_question_that_waits_can_be_stopped(bench: Bench) -> None:
 def test_progress_names_the_test_and_the_seconds(bench: Bench) -> None:
     before = len(bench.agent.progress)
     bench.trace("hangs", timeout_s=2)
-    told = bench.agent.progress[before:]
-    assert told
-    assert [seconds for seconds, _, _ in told] == sorted(seconds for seconds, _, _ in told)
-    assert {total for _, total, _ in told} == {2}
-    assert any(text == "tests run 1 s: test_it.py::hangs" for _, _, text in told)
+    progress = bench.agent.progress[before:]
+    assert progress
+    assert [seconds for seconds, _, _ in progress] == sorted(seconds for seconds, _, _ in progress)
+    assert {total for _, total, _ in progress} == {2}
+    assert any(text == "tests run 1 s: test_it.py::hangs" for _, _, text in progress)
 
 
 @pytest.mark.full

@@ -51,7 +51,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Read:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_a_test_swallows_is_told_and_nothing_else(case: Swallowed, seen: Read) -> None:
+def test_what_a_test_swallows_is_reported_and_nothing_else(case: Swallowed, seen: Read) -> None:
     test = seen.tests[case.nodeid]
     assert test.outcome == "failed"
     lines = swallowed(test, case.most)

@@ -169,7 +169,7 @@ def test_other_options_show_what_they_show(project: Project, arguments: tuple[st
 
 
 @pytest.mark.full
-def test_causes_are_told_apart_in_what_workers_send(project: Project) -> None:
+def test_causes_are_distinguished_in_what_workers_send(project: Project) -> None:
     """They report in any order."""
     project.run("--cideldill-why=9", "-n2", "--tb=short")
     asked, wanted = (
