@@ -123,7 +123,7 @@ def test_a_question_prints_its_text_without_the_extra(shell: Shell) -> None:
 
 
 @pytest.mark.full
-def test_what_is_refused_is_told_by_the_process_of_a_command(shell: Shell) -> None:
+def test_what_is_refused_is_reported_by_the_process_of_a_command(shell: Shell) -> None:
     """Exit codes and streams of refusals are those of the calls in this process."""
     for words in (shell.tracing("missing"), ["source", "no.such"], ["trace"], ["nothing"], []):
         done, called = shell.run(*words), shell(*words)
