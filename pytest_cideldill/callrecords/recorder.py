@@ -161,12 +161,15 @@ class Recording:
 
     # --- on the calling threads -------------------------------------------------------------
 
-    def begin(self, name: str, call_data: dict[str, Any], frame: FrameType) -> Intercepted:
+    def begin(
+        self, name: str, call_data: dict[str, Any], frame: FrameType, nodeid: str | None
+    ) -> Intercepted:
         """A call that is intercepted, before it begins; then `announce` or `end` it.
 
         Args:
             call_data: What a pause reports of it.
             frame: The trampoline's.
+            nodeid: Of the test in which the call begins.
         """
         caller = self._caller(frame.f_back)
         begun = Intercepted(
@@ -177,7 +180,7 @@ class Recording:
                 kwargs={name: (text,) for name, text in call_data["pretty_kwargs"].items()},
                 caller=None if caller is None else caller.f_code,
                 place=0 if caller is None else caller.f_lasti,
-                nodeid=self._position.nodeid,
+                nodeid=nodeid,
                 parent=current.get(),
                 thread=get_ident(),
                 began=monotonic(),

@@ -54,6 +54,7 @@ class Calls:
     ) -> None:
         self._lens = context.lens
         self._keeping = context.keeping
+        self._position = context.position
         self._warn = context.warn
         self._pauses = pauses
         self._recording = recording
@@ -207,7 +208,7 @@ class Calls:
 
     def _begin(self, call: Call, data: dict[str, Any]) -> Intercepted:
         """The record of a call; one that could not begin has no number, and is not sent."""
-        begin = partial(self._recording.begin, call.path, data, call.frame)
+        begin = partial(self._recording.begin, call.path, data, call.frame, call.during[0])
         begun = contained("the record of a call", begin, self._warn, None)
         if begun is None:
             return Intercepted(Start(0, call.path, (), {}, None, 0, None, None, 0, 0.0, NOT_FROZEN))
@@ -294,7 +295,9 @@ class Calls:
 
         stack = stack_at(call.frame, self._lens)
         details = {"call_data": data, "breakpoint_id": call.breakpoint.id}
-        return self._pauses.pause(Stop("before", call.reason, stack, details, resolve, held=held))
+        return self._pauses.pause(
+            Stop("before", call.reason, stack, details, resolve, held=held, during=call.during)
+        )
 
     def _loading(self, pause: Pause) -> Load:
         """What makes kept objects anew, those that the pause holds among them."""
@@ -305,6 +308,7 @@ class Calls:
             name = self._lens.result_name(call.code.co_name)
             return {"call_data": data | {"pretty_result": self._lens.show(result, name)}}
 
+        during = self._position.during
         stop = Stop(
             "after",
             "breakpoint",
@@ -313,6 +317,7 @@ class Calls:
             self._resolving("after", call.frame),
             more=more,
             names={"__return__": result},
+            during=during,
         )
         return self._pauses.pause(stop)
 
@@ -328,6 +333,7 @@ class Calls:
         def more() -> dict[str, Any]:
             return {"call_data": data | {"exception": raised(error, self._lens)}}
 
+        during = self._position.during
         look = partial(visible_traceback, error, self._lens.project)
         places = contained("looking at a traceback", look, self._warn, list[Place]())
         outer = stack_at(call.frame, self._lens)
@@ -342,5 +348,6 @@ class Calls:
             more=more,
             lines=lines,
             names={"__exception__": error},
+            during=during,
         )
         return self._pauses.pause(stop)

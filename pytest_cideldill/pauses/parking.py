@@ -21,6 +21,7 @@ from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.objects.content_ids import Held
 from pytest_cideldill.protocol import Resume
+from pytest_cideldill.protocol.current_test_file import During
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ class Stop:
         lines: The current line of each frame where it is not the frame's own (tracebacks).
         names: What evaluations see besides the names of the frame.
         place: The location in the report, with no locals, if no frame is the user's.
+        during: The test and its phase in which the thread came here; None: the present ones.
     """
 
     phase: str
@@ -131,6 +133,7 @@ class Stop:
     lines: Sequence[int] | None = None
     names: dict[str, Any] | None = None
     place: dict[str, Any] | None = None
+    during: During | None = None
 
 
 Work = Callable[[Pause], Resolution | None]

@@ -114,6 +114,7 @@ class StopReporter:
         frame = stop.frames[0]
         code, line = frame.f_code, stop.lines[0] if stop.lines else frame.f_lineno
         ident = get_ident()
+        nodeid, when = stop.during or self.position.during
         return {
             "id": pause_id,
             "paused_at": clock.wall(),
@@ -121,9 +122,9 @@ class StopReporter:
             "repl_sessions": [],
             "pause_reason": stop.reason,
             "phase": stop.phase,
-            "when": self.position.when,
+            "when": when,
             "breakpoint_id": None,
-            "nodeid": self.position.nodeid,
+            "nodeid": nodeid,
             "run_id": self.identity.run_id,
             "worker": self.identity.worker,
             "thread": {"id": ident, "name": str(ident)},

@@ -23,6 +23,7 @@ from pytest_cideldill.pauses.resume import resolve_line
 from pytest_cideldill.probes.classes import RaiseProbe
 from pytest_cideldill.probes.linehits import LineProbe
 from pytest_cideldill.protocol import Resume
+from pytest_cideldill.protocol.current_test_file import During
 from pytest_cideldill.tracing.interface import Deliberate
 
 
@@ -47,8 +48,9 @@ class Stops:
         __tracebackhide__ = True
 
         def stop() -> Resolution:
+            during, stack = self._position.during, stack_at(frame, self._lens)
             return self._pauses.pause(
-                Stop("line", reason, stack_at(frame, self._lens), resolve=_resolving(frame))
+                Stop("line", reason, stack, resolve=_resolving(frame), during=during)
             )
 
         resolution = self.as_guest(stop)
@@ -62,9 +64,11 @@ class Stops:
         __tracebackhide__ = True
 
         def stop() -> Resolution:
+            during = self._position.during
             inner = [each for each in self._places(traceback.tb_next) if has_run(each[0])]
             places = inner + self._stack(frame)
-            return self._pause_with("raise", probe, error, places, _resolving(frame, "raise"))
+            resolve = _resolving(frame, "raise")
+            return self._pause_with(during, "raise", probe, error, places, resolve)
 
         resolution = self.as_guest(stop)
         if resolution.action == "raise":
@@ -80,8 +84,9 @@ class Stops:
         """An exception that nobody catches, outside of a test; `frame` is where that shows."""
 
         def stop() -> Resolution:
+            during = self._position.during
             places = self._places(traceback) or self._stack(frame)
-            return self._pause_with("post_mortem", probe, error, places)
+            return self._pause_with(during, "post_mortem", probe, error, places)
 
         self.as_guest(stop)
 
@@ -108,6 +113,7 @@ class Stops:
 
     def _pause_with(
         self,
+        during: During,
         phase: str,
         probe: RaiseProbe,
         error: BaseException,
@@ -134,6 +140,7 @@ class Stops:
             more=describe,
             lines=[line for _, line in places],
             names={"__exception__": error},
+            during=during,
         )
         return self._pauses.pause(stop)
 
@@ -146,9 +153,9 @@ class Stops:
         def more() -> dict[str, Any]:
             return {} if failed is None else {"condition_error": self._lens.text(failed)}
 
-        stack = stack_at(frame, self._lens)
+        during, stack = self._position.during, stack_at(frame, self._lens)
         return self._pauses.pause(
-            Stop("line", reason, stack, details, _resolving(frame), more=more)
+            Stop("line", reason, stack, details, _resolving(frame), more=more, during=during)
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.counting import Counter, Watching
 from pytest_cideldill.protocol import AddBreakpoint
+from pytest_cideldill.protocol.current_test_file import During
 from pytest_cideldill.sourcecode.names import FunctionName
 
 DEFAULT_BEHAVIOR = "stop"
@@ -143,6 +144,7 @@ class Call:
         reason: Why it pauses before it begins; None: it does not.
         completions: Asked when it is done: the phases at which it pauses then.
         replacement: Asked when it goes on: the name of the function to call instead.
+        during: The test and its phase in which it was made.
     """
 
     breakpoint: FunctionProbe
@@ -155,3 +157,4 @@ class Call:
     reason: str | None
     completions: Callable[[], frozenset[str]]
     replacement: Callable[[], str]
+    during: During

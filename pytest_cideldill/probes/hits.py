@@ -21,6 +21,7 @@ from pytest_cideldill.probes.attributes import Lead
 from pytest_cideldill.probes.behaviors import DEFAULT_BEHAVIOR, NOTHING, Call, FunctionProbe, Tally
 from pytest_cideldill.probes.conditions import Conditions
 from pytest_cideldill.probes.imitation import called
+from pytest_cideldill.protocol.current_test_file import Position
 
 _Choices = list[tuple[ref[type] | None, FunctionProbe]]
 """A class, None for any, and the breakpoint that governs calls for its instances."""
@@ -133,6 +134,7 @@ class Hits:
     ) -> None:
         self._project = context.project
         self._quiet = context.guard.depths
+        self._position = context.position
         self._handling = handling
         self._breakpoints = breakpoints
         self._conditions = Conditions(context.overtime, context.warn)
@@ -186,6 +188,7 @@ class Hits:
         """
 
         handling, quiet, now = self._handling, self._quiet, self._acting.get
+        call_of = partial(_call, self._position)
         completions_now = partial(self._completions, key, None)
 
         def on_call(
@@ -215,13 +218,13 @@ class Hits:
                 acting.tally.was_hit = True
             known = (governing, path, function_in, code, frame, args, kwargs)
             if reason is None:
-                make = partial(_call, known, None, frozenset, str)
+                make = partial(call_of, known, None, frozenset, str)
             elif not stops and not governing.spec.replacement and handling.can_watch(code):
-                make = partial(_call, known, None, completions, str)
+                make = partial(call_of, known, None, completions, str)
                 return handling.watch(original, args, kwargs, completions, make)
             else:
                 replacement = partial(self._replacement, key, governing.spec.id)
-                make = partial(_call, known, reason if stops else None, completions, replacement)
+                make = partial(call_of, known, reason if stops else None, completions, replacement)
             call = make()
             if call is None:
                 return PASS
@@ -281,6 +284,7 @@ code, frame and arguments. A plain tuple: it is made on the hot path."""
 
 
 def _call(
+    position: Position,
     known: _Known,
     reason: str | None,
     completions: Callable[[], frozenset[str]],
@@ -292,5 +296,15 @@ def _call(
     if function is None:
         return None
     return Call(
-        governing, path, function, code, frame, args, kwargs, reason, completions, replacement
+        governing,
+        path,
+        function,
+        code,
+        frame,
+        args,
+        kwargs,
+        reason,
+        completions,
+        replacement,
+        position.during,
     )

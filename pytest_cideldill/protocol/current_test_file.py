@@ -141,6 +141,10 @@ def _read(path: str) -> bytes:
         return b""
 
 
+During = tuple[str | None, str | None]
+"""A test and its phase."""
+
+
 @dataclass(slots=True)
 class Position:
     """What pytest is doing; written by its main thread, read at stops and by recorded calls.
@@ -155,3 +159,11 @@ class Position:
     when: str | None = None
     attempt: int | None = None
     around: Callable[[], dict[str, Any]] = dict
+
+    @property
+    def during(self) -> During:
+        """The test and its phase; of a thread's stop they are asked for first.
+
+        What is done for a stop may wait for a disk, and the thread of the tests goes on meanwhile.
+        """
+        return self.nodeid, self.when

@@ -138,7 +138,7 @@ def test_a_call_is_lost_when_no_other_row_reports_it() -> None:
     rows: list[Row] = []
     recording = Recording(made_context(lens, KeptRows(rows.append)))
     data: dict[str, Any] = {"pretty_args": [], "pretty_kwargs": {}}
-    begun = recording.begin("shop.total", data, sys._getframe())
+    begun = recording.begin("shop.total", data, sys._getframe(), None)
     recording.log_running()
     ended = (report, begun, "success")
     assert recording.loses(ended) == "call"

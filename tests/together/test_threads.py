@@ -179,10 +179,18 @@ def test_two_paused_threads_are_stepped_and_changed_each_by_its_own(bench: Bench
 OUTLIVES = """
     import threading
 
+    begun = []
+
     def meet(n): return n
 
+    def run(action):
+        begun.append(action)
+        action(1)
+
     def test_first():
-        threading.Thread(target=meet, args=(1,), daemon=True).start()
+        for action in (str, meet):  # the first one has all code of threads looked at
+            threading.Thread(target=run, args=(action,), daemon=True).start()
+            while action not in begun: pass
 
     def test_second():
         while not len(threading.enumerate()) == 2: pass
