@@ -48,8 +48,8 @@ def file_of(code: CodeType, names: dict[str, Any]) -> str:
     return file if is_moved else filename
 
 
-def is_sure(filename: str, names: dict[str, Any]) -> bool:
-    """Whether all code of a `co_filename` that runs with these globals has one file."""
+def has_one_file(filename: str, names: dict[str, Any]) -> bool:
+    """Whether `file_of` finds one file for all code of a `co_filename` with these globals."""
     file = dict.get(names, "__file__")
     return type(file) is not str or file == filename
 

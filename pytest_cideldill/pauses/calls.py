@@ -208,7 +208,7 @@ class Calls:
 
     def _begin(self, call: Call, data: dict[str, Any]) -> Intercepted:
         """The record of a call; one that could not begin has no number, and is not sent."""
-        begin = partial(self._recording.begin, call.path, data, call.frame, call.during[0])
+        begin = partial(self._recording.begin, call.path, data, call.frame, call.during.nodeid)
         begun = contained("the record of a call", begin, self._warn, None)
         if begun is None:
             return Intercepted(Start(0, call.path, (), {}, None, 0, None, None, 0, 0.0, NOT_FROZEN))

@@ -120,7 +120,7 @@ class Stop:
         lines: The current line of each frame where it is not the frame's own (tracebacks).
         names: What evaluations see besides the names of the frame.
         place: The location in the report, with no locals, if no frame is the user's.
-        during: The test and its phase in which the thread came here; None: the present ones.
+        during: The test in which the thread came here; None: the present one.
     """
 
     phase: str

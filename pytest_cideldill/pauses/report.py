@@ -114,17 +114,17 @@ class StopReporter:
         frame = stop.frames[0]
         code, line = frame.f_code, stop.lines[0] if stop.lines else frame.f_lineno
         ident = get_ident()
-        nodeid, when = stop.during or self.position.during
-        return {
+        during = stop.during or self.position.during
+        report = {
             "id": pause_id,
             "paused_at": clock.wall(),
             "call_data": None,
             "repl_sessions": [],
             "pause_reason": stop.reason,
             "phase": stop.phase,
-            "when": when,
+            "when": during.when,
             "breakpoint_id": None,
-            "nodeid": nodeid,
+            "nodeid": during.nodeid,
             "run_id": self.identity.run_id,
             "worker": self.identity.worker,
             "thread": {"id": ident, "name": str(ident)},
@@ -137,6 +137,7 @@ class StopReporter:
             },
             "locals": {},
         }
+        return report if during.attempt is None else report | {"attempt": during.attempt}
 
     def shown(self, phase: str, frames: Sequence[FrameType]) -> int:
         """The frame in which expressions are evaluated by default: the one that the stop shows.
@@ -166,14 +167,11 @@ class StopReporter:
             shown, where = {}, {"function": None, "module": None, "source": ""} | place
         else:
             shown, where = short_locals(frame, self.lens), location(frame, line, self.lens)
-        report: dict[str, Any] = {
+        return {
             "thread": {"id": ident, "name": _thread_name(ident)} | self._task(frames),
             "location": where,
             "locals": shown,
         }
-        if self.position.attempt is not None:
-            report["attempt"] = self.position.attempt
-        return report
 
     def _task(self, frames: Sequence[FrameType]) -> dict[str, str]:
         name = task_of(frames)

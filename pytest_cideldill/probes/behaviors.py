@@ -144,7 +144,7 @@ class Call:
         reason: Why it pauses before it begins; None: it does not.
         completions: Asked when it is done: the phases at which it pauses then.
         replacement: Asked when it goes on: the name of the function to call instead.
-        during: The test and its phase in which it was made.
+        during: The test in which it was made.
     """
 
     breakpoint: FunctionProbe

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 
 from pytest_cideldill.frames.arguments import DottedPath, module_name
-from pytest_cideldill.interpreter.code_files import file_now, is_sure
+from pytest_cideldill.interpreter.code_files import file_now, has_one_file
 from pytest_cideldill.interpreter.loaded_names import names_of_module
 from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
@@ -105,7 +105,7 @@ class Meanings:
             may = judged.get(key)
             if may is None:
                 may = self.may_mean(self._file(each), module_name(each))
-                if is_sure(filename, names):
+                if has_one_file(filename, names):
                     judged[key] = may
             if may:
                 found.append(each)

@@ -141,8 +141,13 @@ def _read(path: str) -> bytes:
         return b""
 
 
-During = tuple[str | None, str | None]
-"""A test and its phase."""
+@dataclass(frozen=True, slots=True)
+class During:
+    """The test in which a thread does something, its phase and attempt; as in `Position`."""
+
+    nodeid: str | None
+    when: str | None
+    attempt: int | None
 
 
 @dataclass(slots=True)
@@ -162,8 +167,8 @@ class Position:
 
     @property
     def during(self) -> During:
-        """The test and its phase; of a thread's stop they are asked for first.
+        """What a stop is reported with; to be read before anything else is done for it.
 
-        What is done for a stop may wait for a disk, and the thread of the tests goes on meanwhile.
+        That may wait for a disk, and the thread of the tests goes on meanwhile.
         """
-        return self.nodeid, self.when
+        return During(self.nodeid, self.when, self.attempt)

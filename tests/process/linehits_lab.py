@@ -21,10 +21,7 @@ from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import key_of
 from pytest_cideldill.tracing.interface import Handlers, Watch, open_source
 from tests.process.kept_rows import KeptRows
-from tests.process.sources_checks import (
-    armed,
-    tree,
-)
+from tests.process.sources_checks import armed, tree
 from tests.process.sources_checks import lines as lines_of
 
 

@@ -272,9 +272,10 @@ USED_UP: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
 
 def test_generators_and_coroutines_stop_when_they_are_called(process: Debuggee) -> None:
     """An error instead comes when it starts, as one of theirs would."""
+    priced = [price_of, price_twice, *(function for function, _ in USED_UP)]
     added = process.add(f"{TILLS}.price*")["functions"]
+    assert sorted(added) == sorted(f"{TILLS}.{each.__name__}" for each in priced)
     for function, use in USED_UP:
-        assert f"{TILLS}.{function.__name__}" in added
         check_that_it_stops_when_it_is_called(process, function, use)
 
 

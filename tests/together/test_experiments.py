@@ -156,17 +156,12 @@ def experiments_of(case: Case) -> list[dict[str, Any]]:
         for each in CASES
     ],
 )
-def test_the_fix_flips_and_a_wrong_constant_does_not(
-    asking: Bench, case: Case, request: pytest.FixtureRequest
-) -> None:
-    """In the fast tier the fix is only a patch: each experiment takes a run."""
+def test_the_fix_flips_and_a_wrong_constant_does_not(asking: Bench, case: Case) -> None:
     before = digest_of(asking.root)
-    is_fast = not (request.config.getoption("full") or request.config.getoption("soak"))
-    experiments = [e for e in experiments_of(case) if not (is_fast and e["name"] == "replace")]
-    reply = ask(asking, [f"test_{case.name}.py"], *experiments)
+    reply = ask(asking, [f"test_{case.name}.py"], *experiments_of(case))
     failing = case.failing
     assert (reply["nodeid"], reply["outcome"]) == (failing, "failed")
-    for name in ("patch", "replace")[: len(experiments) - 1]:
+    for name in ("patch", "replace"):
         assert (of(reply, name)["flips"], of(reply, name)["breaks"]) == ([failing], []), reply
         assert of(reply, name)["applied"]
     assert of(reply, "constant")["flips"] == []

@@ -178,7 +178,7 @@ class _Comparison:
     ) -> bool:
         """Whether it is evidence that a statement was left out.
 
-        It does not where an exception left the function before, or where it is the other side of
+        It is none where an exception left the function before, or where it is the other side of
         what only this test ran.
         """
         is_left = key_of(code) in self._left
