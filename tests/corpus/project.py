@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,6 +132,9 @@ def load_dotenv(name, value):
 
 """
 
+_MOST_TESTS: Final = 20
+"""Of a module: pytest parses the whole file for each failure in it."""
+
 _HEAD: Final = "import pytest\nfrom shop import *\nfrom vault import plant, text\n\n"
 
 
@@ -164,11 +167,14 @@ def write(root: Path) -> Project:
     root.mkdir(parents=True, exist_ok=True)
     cases: Sequence[Planted | Harmless] = (*SECRETS, *PLAIN)
     modules: dict[str, list[str]] = defaultdict(lambda: [_HEAD])
-    traces, known = [], {}
+    traces, known, tests = [], {}, Counter[str]()
     for number, case in enumerate(cases):
         is_harmless = isinstance(case, Harmless)
         module = f"test_{'plain' if is_harmless else 'planted'}_{case.kind}"
         module = _MODULES.get(module, module)
+        tests[module] += 1
+        if part := tests[module] // _MOST_TESTS:
+            module = f"{module}_{part}"
         name = f"test_{'h' if is_harmless else 's'}{number}"
         test = _test(case, number, name)
         if test:
