@@ -89,7 +89,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     """A copy with two broken functions."""
     folder = tmp_path_factory.mktemp("broken")
     root = unpacked(MORE_ITERTOOLS, folder)
-    ONE_TOO_FEW.apply(root)
+    ONE_TOO_EARLY.apply(root)
     TWO_AT_A_TIME.apply(root)
     return Suite(root, [SLOW], plain_run(root, folder / "plain.json", SLOW))
 
@@ -122,7 +122,7 @@ def test_a_suite_ends_as_without_the_debugger(
     fails = kind == "broken"
     assert suite.plain.exit_code == int(fails)
     assert len(suite.plain.reports) > 600
-    assert len(suite.plain.failed()) > 10 or not fails
+    assert len(suite.plain.failed()) > 5 or not fails
     with connected(server(suite.root, env=environment())) as agent:
         options = {"pause_on": "never"} if fails else {}
         reply = driven(agent, suite, tmp_path / "driven.json", **options)
