@@ -350,7 +350,7 @@ TESTS: tuple[Case, ...] = (
             wait(0.05)
         """,
         ("partial: the test was ended by Ctrl-C after", "wait(seconds=0.05)"),
-        {"timeout_s": 3},
+        {"timeout_s": 8},
         outcome="unfinished",
         settles=False,
     ),

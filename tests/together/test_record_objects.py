@@ -228,10 +228,18 @@ def test_descriptors_that_are_used_up_for_good_leave_the_objects_where_they_are(
 def test_a_folder_that_takes_no_new_file_leaves_the_objects_where_they_are(tmp_path: Path) -> None:
     """As one that is read-only, or whose user has no more room: the last line says so."""
     conftest = """
-        import resource
+        import pathlib, resource, time
+
+        def tighten():
+            (objects,) = pathlib.Path("rec").rglob("*.objects")
+            until = time.monotonic() + 20
+            while objects.read_bytes().count(b"wrong") < 5:  # the last ones are written
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, -1))
 
         def pytest_configure(config):
-            config.add_cleanup(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, -1)))
+            config.add_cleanup(tighten)
     """
     found = run(project(tmp_path, size=10_000, conftest=conftest))
     assert found.exit_code == 1
