@@ -22,7 +22,7 @@ from tests.together.frontend import clean_environment
 from tests.together.records import recorded
 from tests.together.workbench import workbench
 
-pytestmark = [pytest.mark.full, pytest.mark.long(50), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.long(25), pytest.mark.timeout(300)]
 
 MODES = {
     "counts": "mock.Mock(side_effect=original)",

@@ -13,7 +13,7 @@ from tests.corpus.cases import BEYOND
 from tests.corpus.measured import measure
 from tests.corpus.project import PLAIN, SECRETS
 
-pytestmark = pytest.mark.long(65)
+pytestmark = pytest.mark.long(30)
 
 RECALL = 0.98
 FALSE_ALARMS = 0.02
