@@ -233,7 +233,7 @@ def test_a_folder_that_takes_no_new_file_leaves_the_objects_where_they_are(tmp_p
         def tighten():
             (objects,) = pathlib.Path("rec").rglob("*.objects")
             until = time.monotonic() + 20
-            while objects.read_bytes().count(b"wrong") < 5:  # the last ones are written
+            while objects.read_bytes().count(b"wrong") < 5:  # the last call's objects
                 assert time.monotonic() < until
                 time.sleep(0.01)
             resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, -1))
