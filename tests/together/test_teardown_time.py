@@ -190,7 +190,7 @@ WAITS = """
 """
 
 
-def begin(bench: Bench) -> None:
+def reach_the_test(bench: Bench) -> None:
     """Run to the middle of the test."""
     bench.test(WAITS, wait=False)
     wait_until((bench.root / "reached").exists, "the test is reached")
@@ -198,7 +198,7 @@ def begin(bench: Bench) -> None:
 
 def stopping(bench: Bench) -> Any:
     """A call of `test_stop` that waits for a fixture."""
-    begin(bench)
+    reach_the_test(bench)
     call = bench.agent.start("test_stop")
     wait_until((bench.root / "tearing").exists, "the fixture is torn down")
     return call
@@ -263,7 +263,7 @@ def test_a_grace_that_is_over_is_reported_with_its_length(hasty: Bench) -> None:
 def test_without_a_grace_what_cleans_up_at_once_still_does(tmp_path: Path) -> None:
     """At once is a second, which a busy machine may not have for it."""
     with workbench(tmp_path / "project", "-o", "cideldill_grace=0") as bench:
-        begin(bench)
+        reach_the_test(bench)
         assert bench.agent.call("test_stop")["end"]["teardown"] == "cut"
         assert any(cleans_up(bench) for _ in range(5))
 
@@ -272,7 +272,7 @@ def cleans_up(bench: Bench) -> bool:
     """Whether the fixture is torn down in a run that is stopped, where nothing holds it up."""
     bench.clear()
     (bench.root / "go").touch()
-    begin(bench)
+    reach_the_test(bench)
     bench.agent.call("test_stop")
     return (bench.root / "torn").exists()
 
