@@ -573,6 +573,19 @@ CASES: tuple[DiffCase, ...] = (
         good=None,
     ),
     DiffCase(
+        "strict",
+        """
+        import pytest
+
+        @pytest.mark.xfail(strict=True)
+        def test_bad(): pass
+
+        def test_good(): pass
+        """,
+        ("only the outcomes differ: the same calls",),
+        None,
+    ),
+    DiffCase(
         "clock",
         """
         import pathlib

@@ -101,7 +101,9 @@ def _first(compared: Compared) -> list[Item]:
     found, first = compared.found, compared.first
     if first is None:
         if found.is_equal:
-            return [Item("equal: the same calls, arguments, results and changes", -4.0)]
+            is_alike = compared.left.test.outcome == compared.right.test.outcome
+            text = "equal: " if is_alike else "only the outcomes differ: "
+            return [Item(f"{text}the same calls, arguments, results and changes", -4.0)]
         text = "no call with equal arguments did something else"
         return [*_entry(compared), Item(text, -3.0), *_only(found), *_alike(found)]
     items = _entry(compared) if found.entry is not first else []
