@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.full  # all files are parsed, and no interpreter sees another house
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (ROOT / "pytest_cideldill", ROOT / "mcp_server" / "cideldill_mcp")
 FILE_LINES = 600
@@ -182,7 +184,6 @@ def test_no_test_sleeps() -> None:
     assert sleeping == []
 
 
-@pytest.mark.full
 def test_no_name_is_a_riddle() -> None:
     """A name says what a value is, not that somebody is told something."""
     riddles = [

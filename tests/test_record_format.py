@@ -147,6 +147,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return recorded(project, *OPTIONS, *request.param)
 
 
+@pytest.mark.full
 def test_the_lines_of_real_records_are_valid(run: Recorded) -> None:
     """Of the strict schema: no key and no type is left untold."""
     validator = jsonschema.Draft202012Validator(whole_schema(strict=True))
@@ -160,6 +161,7 @@ def test_the_lines_of_real_records_are_valid(run: Recorded) -> None:
     assert types >= {*reported.split(), "worker_down"}
 
 
+@pytest.mark.full
 def test_the_numbers_of_each_process_have_no_gap(run: Recorded) -> None:
     """Where nothing was dropped."""
     for worker in {each["worker"] for each in run.events}:

@@ -324,6 +324,7 @@ def test_what_dill_refuses_has_no_copy(value: object) -> None:
     assert Bench().copied(value) is None
 
 
+@pytest.mark.full
 def test_pytest_is_not_walked_through(request: pytest.FixtureRequest, bench: Bench) -> None:
     started = time.monotonic()
     for value in (request, [request.config], {"node": request.node}, Cart(request)):

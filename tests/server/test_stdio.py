@@ -290,6 +290,7 @@ def test_a_notification_that_cannot_be_serialized_is_dropped_and_a_request_is_re
     anyio.run(main)
 
 
+@pytest.mark.full
 def test_five_thousand_notifications_arrive_in_order_before_their_answer() -> None:
     async def main() -> None:
         async with connected() as (peer, _ended):
@@ -303,6 +304,7 @@ def test_five_thousand_notifications_arrive_in_order_before_their_answer() -> No
     anyio.run(main)
 
 
+@pytest.mark.full
 def test_a_burst_of_requests_is_answered_completely() -> None:
     async def main() -> None:
         async with connected() as (peer, _ended):

@@ -292,6 +292,7 @@ def test_a_secret_that_was_compared_is_hidden(over: Bench) -> None:
     assert "hunter2" not in str(explained(over, "test_secret"))
 
 
+@pytest.mark.full
 def test_a_failure_is_explained_when_the_run_is_over(over: Bench) -> None:
     """With all that a pause would have told."""
     reported = explained(over, "test_compared[8]")

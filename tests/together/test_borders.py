@@ -354,7 +354,6 @@ def test_what_a_signal_raises_while_a_hook_of_ours_runs_belongs_to_pytest(
 
 
 @pytest.mark.full
-@pytest.mark.quick("_enter")
 @pytest.mark.parametrize("name", ["Reporting", "_enter", "Lens", "engine"])
 def test_a_start_that_fails_leaves_the_tests_as_without_us(
     make_project: MakeProject, name: str

@@ -199,8 +199,6 @@ OBJECTS = """
 """
 
 
-@pytest.mark.full
-@pytest.mark.quick
 def test_changes_of_attributes_and_items_that_a_line_names(make_project: MakeProject) -> None:
     recorded = record(
         make_project(test_o=OBJECTS), "test_o.py::test_fill", function="Box.fill", call=1

@@ -69,6 +69,7 @@ def ended_in(events: list[dict[str, Any]]) -> list[str]:
     return ids
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "death", ["exit", pytest.param("kill", marks=full), pytest.param("abort", marks=full)]
 )

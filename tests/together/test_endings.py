@@ -63,6 +63,7 @@ def test_a_conftest_that_exits_is_a_startup_error(bench: Bench) -> None:
     assert "cannot work here" in reply["end"]["message"]
 
 
+@pytest.mark.full
 def test_a_run_without_tests_says_what_was_looked_for(bench: Bench) -> None:
     """pytest's exit code 5."""
     reply = bench.test("def not_a_test(): pass")

@@ -188,6 +188,7 @@ def test_one_expression_or_a_list_of_them_is_needed(
     assert (refused["error"], refused["parameter"]) == (error, parameter)
 
 
+@pytest.mark.full
 def test_the_time_limit_holds_for_all_expressions(bench: Bench, stop: dict[str, Any]) -> None:
     """What was evaluated before is in the refusal."""
     refused = bench.agent.refused(

@@ -55,6 +55,7 @@ def timeless(output: str) -> str:
     return re.sub(r"=+ (.*) in \d+\.\d+s =+", r"\1 in TIME", output)
 
 
+@pytest.mark.full
 def test_an_agents_run_that_fails_ends_with_the_command_for_its_first_failure(
     project: Path,
 ) -> None:

@@ -20,7 +20,10 @@ from tests.together.frontend import DEADLINE_S, FrontEnd
 from tests.together.test_intruders import write_failing
 from tests.together.web import INITIALIZE, Place, tool_call, web_end
 
-pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc"),
+]
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE", "PROPFIND")
 PATHS = (

@@ -19,7 +19,10 @@ from pytest_cideldill.protocol.framing import MAX_FRAME, FrameDecoder, encode_fr
 from tests.together.frontend import DEADLINE_S, FrontEnd, front_end
 from tests.together.machines import HERE
 
-pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc"),
+]
 
 HELLO = {
     "kind": "hello",
@@ -95,7 +98,6 @@ def assert_undisturbed(server: FrontEnd) -> None:
     assert seen["output"] == "42"
 
 
-@pytest.mark.full
 @pytest.mark.sample("address-GET*", "door-x*")
 @pytest.mark.parametrize(
     "token", [b"x" * 32, b"\0" * 32, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"]
@@ -109,8 +111,6 @@ def test_without_the_token_a_connection_is_closed_before_anything_is_parsed(
         assert_undisturbed(paused)
 
 
-@pytest.mark.full
-@pytest.mark.quick("*-no JSON")
 @pytest.mark.parametrize(
     "sent",
     [
@@ -182,7 +182,6 @@ def test_a_line_that_is_no_message_is_answered_and_the_server_lives_on(
     assert_undisturbed(paused)
 
 
-@pytest.mark.full
 def test_where_a_socket_path_would_be_too_long_the_door_is_on_loopback(tmp_path: Path) -> None:
     """Facts: a Unix socket's path has at most 107 bytes."""
     deep = tmp_path / ("deep" * 25)

@@ -79,6 +79,7 @@ def left_in(text: str) -> list[str]:
     return [name for name, value in PARTS.items() if value[:8] in text or value[-8:] in text]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=full)], ids=["alone", "n2"])
 def test_variables_that_come_late_are_hidden_in_a_record(
     tmp_path: Path, workers: tuple[str, ...]

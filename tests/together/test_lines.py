@@ -89,6 +89,7 @@ def test_conditions_and_counts_choose_the_pass(till: Bench) -> None:
     assert stop["hit_count"] == 3
 
 
+@pytest.mark.full
 def test_a_tracepoint_reports_every_pass_and_stops_nowhere(till: Bench) -> None:
     """The message is rendered at the pass; the test runs on."""
     added = till.agent.call(

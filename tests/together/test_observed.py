@@ -274,6 +274,7 @@ def test_a_recorded_run_looks_as_one_without_us(make_project: MakeProject, watch
     assert changed(root) == {}
 
 
+@pytest.mark.full
 def test_a_run_without_us_sees_no_change(make_project: MakeProject) -> None:
     root = make_project(**FILES)
     subprocess.run(

@@ -75,7 +75,6 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.sample("a wrapper around all", "an old wrapper", "a hook that adds")
 @pytest.mark.full
-@pytest.mark.quick("a wrapper around all")
 @pytest.mark.parametrize("sorter", SORTERS)
 def test_the_order_that_was_asked_for_is_kept_behind_all_hooks_that_sort(
     bench: Bench, sorter: str

@@ -56,6 +56,7 @@ def page_data(page: Path) -> dict[str, Any]:
     return dict(reported)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "workers",
     [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2", marks=pytest.mark.soak)],

@@ -94,6 +94,7 @@ SECRETS = ["a-01", "b-02", "c-03", "d-04", "10-a", "20-b", "30-c", "40-d", "70-g
 SECRETS += ["Alice", "Swordf1sh-9"]
 
 
+@pytest.mark.full
 def test_names_and_patterns_of_ini_file_and_hook_are_hidden_everywhere(bench: Bench) -> None:
     """Locals, attributes, items, output, reports; and on stderr, where the server finds them."""
     bench.write(**FURTHER)

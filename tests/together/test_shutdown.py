@@ -170,7 +170,6 @@ PAIRS = [(way, scene) for scene in SCENES for way in WAYS if (way, scene) not in
 
 
 @pytest.mark.full
-@pytest.mark.quick("end of file-paused")
 @pytest.mark.sample(
     "SIGINT-idle",
     "end of file-paused",

@@ -115,6 +115,7 @@ def test_questions_are_no_runs(bench: Bench) -> None:
     assert bench.agent.refused("test_results")["error"] == "no_run"
 
 
+@pytest.mark.full
 def test_a_question_has_its_time_and_replies_what_there_is(bench: Bench) -> None:
     began = time.monotonic()
     reply = bench.trace("hangs", timeout_s=1)
@@ -201,6 +202,7 @@ def test_calls_that_are_not_there_are_refused(
     assert words in refused["message"]
 
 
+@pytest.mark.full
 def test_a_stopped_question_replies_what_it_has(bench: Bench) -> None:
     asked = bench.start("hangs")
     (working,) = bench.until_doing("tests run")
@@ -228,6 +230,7 @@ def test_a_stopped_question_can_be_killed(bench: Bench) -> None:
     assert time.monotonic() - began < 1.5
 
 
+@pytest.mark.full
 def test_a_cancelled_request_ends_its_processes(bench: Bench) -> None:
     async def cancelled() -> None:
         with CancelScope() as scope:

@@ -44,6 +44,7 @@ def reported(bench: Bench) -> tuple[Bench, str, list[dict[str, Any]]]:
     return bench, reply["run_id"], reported_by(bench, run_id=reply["run_id"])
 
 
+@pytest.mark.full
 def test_a_run_is_distinguished_from_start_to_end_in_order(
     reported: tuple[Bench, str, list[dict[str, Any]]],
 ) -> None:

@@ -99,7 +99,6 @@ def test_every_client_sees_what_any_other_one_changed(fresh: Desk, ways: Ways) -
 
 
 @pytest.mark.full
-@pytest.mark.quick("session")
 @pytest.mark.parametrize("way", ["session", "stateless", "sse"])
 def test_every_way_in_offers_the_same(fresh: Desk, ways: Ways, way: str) -> None:
     """`server/discover` finds 2026-07-28."""

@@ -174,6 +174,7 @@ def test_a_result_that_is_evaluated_adds_no_warning(shop: Bench) -> None:
     assert all_passed(shop)
 
 
+@pytest.mark.full
 def test_with_every_warning_an_error_failures_have_their_operands(bench: Bench) -> None:
     """Also of files that were compiled before, whose own warnings are past."""
     bench.write(

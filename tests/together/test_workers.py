@@ -32,6 +32,7 @@ MIXED = """
 """
 
 
+@pytest.mark.full
 def test_the_outcomes_of_all_workers_are_those_of_the_run(bench: Bench) -> None:
     """`workers`; results tell which worker ran the test."""
     reply = bench.test(MIXED, workers=2, pause_on="never")
