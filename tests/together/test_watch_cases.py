@@ -60,7 +60,7 @@ def command(root: Path, case: Watched) -> subprocess.CompletedProcess[str]:
 OFTEN = frozenset(
     {
         *("default", "class_attribute", "thread", "unwinding", "inside"),
-        *("freed_object", "hostile_object", "fork", "secret", "until"),
+        *("freed_object", "hostile_object", "fork", "secret", "until", "local_of_test"),
     }
 )
 """Programs of the full tier; those that are in neither are in the soak tier."""

@@ -1212,6 +1212,59 @@ ANSWERS: tuple[Watched, ...] = (
         ("missing.thing: unset", "it was never set"),
     ),
     Watched(
+        "local_of_test",
+        """
+        class Cart:
+            def __init__(self):
+                self.total = 0
+
+            def add(self, price):
+                self.total += price  # <add>
+
+        def test_it():
+            cart = Cart()  # <made>
+            cart.add(3)
+            assert cart.total == 4
+        """,
+        "cart.total",
+        ("begins, call 1", "<made> test_it  unset → 0", "<add> Cart.add  0 → 3"),
+        writers=(("<made>", 1), ("<add>", 1)),
+        outcome="failed",
+    ),
+    Watched(
+        "fixture_of_test",
+        """
+        import pytest
+
+        class Cart:
+            def __init__(self):
+                self.items = []
+
+        @pytest.fixture
+        def cart():
+            return Cart()
+
+        def test_it(cart):
+            cart.items.append(1)  # <add>
+            assert len(cart.items) == 2
+        """,
+        "len(cart.items)",
+        ("len(cart.items): 0  as", "<add> test_it  0 → 1"),
+        writers=(("<add>", 1),),
+        outcome="failed",
+    ),
+    Watched(
+        "local_never_set",
+        """
+        def test_it():
+            if not __name__:
+                cart = 1
+        """,
+        "cart",
+        ("cart: unset  at the beginning of the test", "it was never set"),
+        writers=(),
+    ),
+    Watched(
         "not_called",
         "def price():\n    return 1\n\ndef test_it():\n    price()\n",
         "x",

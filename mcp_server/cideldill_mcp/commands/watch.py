@@ -23,7 +23,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="function",
         metavar="FUNCTION",
         help="evaluate EXPR in a call of it, from its beginning on (default: EXPR begins with a "
-        "module, or a global of the test's module)",
+        "module, a global of the test's module, or a local of the test)",
     )
     parser.add_argument("--module", metavar="M", help="evaluate EXPR over the globals of module M")
     which = parser.add_mutually_exclusive_group()

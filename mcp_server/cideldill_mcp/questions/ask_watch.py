@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from cideldill_mcp.questions.asker import (
     Asker,
     Bounds,
+    Seen,
     invalid,
     noted,
     notes,
@@ -20,6 +22,10 @@ from cideldill_mcp.questions.fitting import Answer
 from cideldill_mcp.questions.not_called import check_choice, check_expression, not_called
 from cideldill_mcp.questions.spelling import function_from_root
 from pytest_cideldill.protocol.trace_rows import TraceRequest, WatchRequest
+
+if TYPE_CHECKING:
+    from cideldill_mcp.questions.listing import SourceFiles
+    from cideldill_mcp.questions.registry import Question
 
 NAME = "test_watch"
 
@@ -96,6 +102,8 @@ async def watch(asker: Asker, asked: WatchQuestion, bounds: Bounds) -> dict[str,
             raise await asyncio.to_thread(
                 not_called, asked.function, asked.call, asked.when, seen, "; test_trace shows all"
             )
+        if asked.function is None and asked.module is None and _has_no_value(seen):
+            seen = await _in_test(asker, question, asked.expression.strip(), request, seen)
 
         def make(max_chars: int) -> Answer:
             from cideldill_mcp.questions.watch_text import watch_answer
@@ -112,3 +120,39 @@ async def watch(asker: Asker, asked: WatchQuestion, bounds: Bounds) -> dict[str,
 
         answer = await noted(notes(question, seen, asker), bounds.max_chars, make)
         return reply(question, seen.test.nodeid, seen.test.outcome, answer)
+
+
+async def _in_test(
+    asker: Asker, question: Question, expression: str, request: TraceRequest, seen: Seen
+) -> Seen:
+    """What a watch in the frame of the test sees, if the expression has a value there."""
+    files = source_files(asker, seen.recorded.rootdir or asker.questions.rootdir)
+    test = await asyncio.to_thread(_test_with_local, files, seen.test.nodeid, expression)
+    if test is None:
+        return seen
+    inside = await see(question, replace(request, function=test, call=1), ["watch_text"])
+    return seen if _has_no_value(inside) else inside
+
+
+def _has_no_value(seen: Seen) -> bool:
+    from cideldill_mcp.questions.watched import read_watched
+
+    return seen.run.cut is None and read_watched(seen.recorded, seen.test).has_no_value
+
+
+def _test_with_local(files: SourceFiles, nodeid: str, expression: str) -> str | None:
+    """The function of a test, if a name of the expression is a local there."""
+    file, *names = nodeid.partition("[")[0].split("::")
+    scope: ast.AST | None = files.tree(file)
+    for name in names:
+        body = getattr(scope, "body", ())
+        scope = next((each for each in body if getattr(each, "name", None) == name), None)
+    if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    parts = ast.walk(ast.parse(expression, mode="eval"))
+    wanted = {each.id for each in parts if isinstance(each, ast.Name)}
+    for node in ast.walk(scope):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name in wanted:
+                return f"{file}::{'.'.join(names)}"
+    return None

@@ -101,6 +101,11 @@ class Watched:
         """How many changes there were."""
         return max(sum(self.counts.values()), len(self.changes))
 
+    @property
+    def has_no_value(self) -> bool:
+        """Whether there was none at any time: it was unset, or the expression raised."""
+        return not self.changes and (self.first == "unset" or self.first.startswith("✗ "))
+
 
 def read_watched(recorded: Recorded, test: RecordedTest) -> Watched:
     """The watch of a test."""
