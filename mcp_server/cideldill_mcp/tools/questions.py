@@ -170,8 +170,8 @@ TOOLS = (
             Param(
                 "expression",
                 "string",
-                "self.items[0].price, len(queue); without function: shop.cart.CACHE, or a local of the "
-                "test",
+                "self.items[0].price, len(queue); without function: shop.cart.CACHE, or a local of "
+                "the test",
                 required=True,
             ),
             Param("function", "string", "Evaluate it in a call of this, from its start"),
