@@ -107,6 +107,21 @@ def test_a_value_that_many_calls_give_says_nothing(rows: Rows, tmp_path: Path) -
     assert all("gave" not in each.reason for each in part.evidence)
 
 
+def test_without_a_value_to_follow_only_one_call_is_the_last(rows: Rows, tmp_path: Path) -> None:
+    test_function = rows.code("test_total", "tests.test_shop", file="tests/test_shop.py")
+    root = rows.begin(test_function)
+    rows.call("price", root, result="2")
+    rows.call("rate", root, result="5")
+    failed(rows)
+    recorded, test, _ = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    assert [(each.code.name, each.reason) for each in part.evidence if each.kind == "path"] == [
+        ("rate", "called last by the test"),
+        ("price", "called by the test"),
+    ]
+
+
 def test_the_order_matters_only_where_the_test_passes_behind_others(tmp_path: Path) -> None:
     alone = RecordedTest(NODEID)
     for outcome, is_there in (("passed", True), ("failed", False)):

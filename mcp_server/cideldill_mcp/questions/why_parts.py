@@ -204,7 +204,7 @@ def _last_calls(test: RecordedTest) -> list[Finding]:
     roots = [] if phase is None else phase.roots
     calls = [child for root in roots for child in root.children]
     return [
-        Finding(call.code, "path", 0.8 / (at + 1), "called last by the test")
+        Finding(call.code, "path", 0.8 / (at + 1), f"called {'by' if at else 'last by'} the test")
         for at, call in enumerate(reversed(calls[-4:]))
     ]
 
