@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, repeat
 from types import FrameType
 
 from pytest_cideldill.evaluation.guard import EvaluationGuard
@@ -15,13 +15,15 @@ from pytest_cideldill.rendering.display import Lens
 class CallChoice:
     """Counts the calls of the asked function in a test, and chooses one.
 
+    Calls may begin on several threads at once, so counting and choosing are each one call of C.
+
     Args:
         request: What is wanted.
         lens: Hides secrets in the texts of errors.
 
     Attributes:
         is_wanted: Whether one is to be chosen at all.
-        matched: How many calls the test has made.
+        chosen: The number of the chosen call, from 1; 0: there is none yet.
         was_called: Whether a test that is over has made one.
         failed_conditions: What the condition raised, and how often.
         overtime: Marks threads that evaluate.
@@ -34,31 +36,32 @@ class CallChoice:
         self.quiet = guard.depths
         self.overtime = Overtime(guard)
         self._judges: dict[int, Judge] = {}
-        self._matches = count(1)
-        self._is_made = False
+        self._numbers, self._one = count(1), repeat(True, 1)
+        self.chosen = 0
         self.is_wanted = bool(request.call or request.when)
-        self.matched = 0
         self.was_called = False
         self.failed_conditions: dict[str, int] = {}
 
     def is_chosen(self, frame: FrameType) -> bool:
         """Count a call that begins; whether it is the chosen one."""
-        self.matched = number = next(self._matches)
-        if self._is_made or not self.is_wanted:
+        number = next(self._numbers)
+        if self.chosen or not self.is_wanted:
             return False
-        if self._request.when is None:
-            self._is_made = number == self._request.call
-        else:
-            self._is_made = self._holds(self._request.when, frame)
-        return self._is_made
+        when = self._request.when
+        is_it = number == self._request.call if when is None else self._holds(when, frame)
+        if not is_it or not next(self._one, False):
+            return False
+        self.chosen = number
+        return True
 
     def end_test(self) -> list[Row]:
         """A test is over: its rows; the next one has its own chosen call."""
         rows: list[Row] = []
+        total = next(self._numbers) - 1
         if self._request.function is not None:
-            rows.append(["matches", self.matched])
-        self.was_called = self.was_called or bool(self.matched)
-        self._matches, self.matched, self._is_made = count(1), 0, False
+            rows.append(["matches", total])
+        self.was_called = self.was_called or total > 0
+        self._numbers, self._one, self.chosen = count(1), repeat(True, 1), 0
         return rows
 
     def _holds(self, condition: str, frame: FrameType) -> bool:

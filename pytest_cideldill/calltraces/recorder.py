@@ -307,7 +307,7 @@ class CallRecorder:
 
     def _choose(self, call: ActiveCall, frame: FrameType) -> None:
         self._chosen_call = call
-        self._rows.add(["focus", call.number, self.choice.matched])
+        self._rows.add(["focus", call.number, self.choice.chosen])
         lines = LineRecorder(self._rows, self._values, self._request.lines)
         lines.begin(frame, self._lens.texts)
         self.chosen = lines

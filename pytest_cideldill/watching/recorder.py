@@ -162,7 +162,7 @@ class WatchRecorder:
     def first(self, text: str, frame: FrameType | None, place: Place) -> None:
         """See `watch.Report`."""
         columns = self._columns(place)
-        number = self.choice.matched if frame is not None else 0
+        number = self.choice.chosen if frame is not None else 0
         self._put(f'["watch",{text},{columns},{number}]')
 
     def changed(self, parts: list[Part], places: list[Place], late: int) -> bool:
