@@ -107,6 +107,25 @@ def test_where_each_line_ran_once_the_source_itself_is_the_trace(tmp_path: Path)
     assert answer.next[0].startswith(f'test_trace {{"nodeid": "{NODEID}", "function": "shop.add"}}')
 
 
+def test_a_loop_on_one_line_has_no_rounds(tmp_path: Path) -> None:
+    """With `sys.monitoring` it passes once, so nothing is said of how often it went round."""
+    source = """
+    def run():
+        total = 0
+        for n in range(3): total += n
+        while total > 1: total -= 1
+        for row in [[1, 2], [3]]:
+            for n in row: total += n
+        return total
+    """
+    answer = answered(tmp_path, source)
+    text = "\n".join(steps(answer))
+    assert "for row in [[1, 2], [3]]:  2 rounds, ends" in text
+    assert text.count("round") == 3  # of the loop over rows: the number of them, and each
+    assert "for n in range(3): total += n  → " in answer.text
+    assert "while total > 1: total -= 1  → " in answer.text
+
+
 def test_an_exception_that_leaves_stands_at_its_line_and_at_the_top(tmp_path: Path) -> None:
     source = """
     def check(n):

@@ -190,6 +190,24 @@ def test_lines_are_marked_with_how_often_a_test_ran_them(tmp_path: Path) -> None
     ]
 
 
+def test_a_loop_on_one_line_ran_and_how_often_is_not_said(tmp_path: Path) -> None:
+    source = """
+    def drain(n):
+        while n: n -= 1
+        for _ in range(n): print(n)
+        return n
+
+    def test_total():
+        assert drain(3)
+    """
+    assert marked(tmp_path, "drain", source).text.endswith(
+        "   |    1  def drain(n):\n"
+        "ran|    2      while n: n -= 1\n"
+        "ran|    3      for _ in range(n): print(n)\n"
+        " 1×|    4      return n"
+    )
+
+
 def test_callers_and_callees_stand_in_one_line(tmp_path: Path) -> None:
     text = marked(tmp_path, "shop.total").text
     assert "called from test_total shop.py:57; calls Cart.items" in text.splitlines()

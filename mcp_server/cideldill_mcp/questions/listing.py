@@ -121,7 +121,7 @@ class Listing:
         ends: The last line of a statement or header, by its first.
         nodes: Statements, handlers and cases by first line.
         loops: The loops around a statement, outermost first, by its first line; a header is in
-            its loop.
+            its loop. One that is written on one line is left out: its rounds can't be told apart.
     """
 
     file: str
@@ -154,7 +154,9 @@ class Listing:
         if isinstance(node, _DEFINITIONS):
             self._add_span(first, last, node, loops)
             return
-        inner = (*loops, node) if isinstance(node, LoopNode) else loops
+        inner = loops
+        if isinstance(node, LoopNode) and not inside(node, first):
+            inner = (*loops, node)
         blocks = [
             (each, inner if name == "body" else loops)
             for name in _BLOCKS
@@ -220,6 +222,14 @@ class Listing:
             if not isinstance(node, ast.Try | ast.TryStar | ast.Global | ast.Nonlocal)
             and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
             and not (isinstance(node, ast.AnnAssign) and node.value is None)
+        }
+
+    def loops_on_one_line(self) -> set[int]:
+        """The lines that hold a whole loop; how often these ran is not known."""
+        return {
+            line
+            for line, node in self.nodes.items()
+            if isinstance(node, LoopNode) and inside(node, line)
         }
 
     @property

@@ -204,26 +204,28 @@ class _Marks:
                         if definition.first <= line <= definition.last
                     }
                 )
-        self.width = max((len(f"{each}×") for each in self.counts.values()), default=0)
         self._starts: dict[int, int] = {}
         self._runnable: set[int] = set()
+        self._uncounted: set[int] = set()
         for scope in _scopes(definition.node):
             self._add(scope, definition, files)
         self._ran = {self._starts.get(line, line) for line in self.counts}
+        self.width = max((len(self.of(line)[0]) for line in self.counts), default=0)
 
     def _add(self, scope: Scope, definition: Definition, files: SourceFiles) -> None:
         """Inner functions come later: their lines are theirs."""
         lines = files.lines(definition.file)
         inner = Listing(definition.file, *extent(scope), lines, scope)
         self._starts |= inner.starts
+        self._uncounted |= inner.loops_on_one_line()
         # The body of a class runs when its module is imported.
         if not isinstance(scope, ast.ClassDef):
             self._runnable |= inner.runnable()
 
     def of(self, number: int) -> tuple[str, bool]:
-        """`12×`; `-` for a line that did not run; empty for what is no code."""
+        """`12×`; `ran`: a loop on one line did; `-`: it did not run; empty for what is no code."""
         if number in self.counts:
-            return f"{self.counts[number]}×", True
+            return "ran" if number in self._uncounted else f"{self.counts[number]}×", True
         start = self._starts.get(number, number)
         is_first = start == number
         return ("-" if is_first and start in self._runnable - self._ran else ""), False
