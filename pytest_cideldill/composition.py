@@ -152,12 +152,11 @@ class Process(LinkOwner):
     def on_unsent(self, event: object) -> None:
         self.pauses.unsent(event)
 
-    @property
-    def has_rows(self) -> bool:
-        return self.rows.are_any
-
     def mark(self, item: object) -> None:
         self.rows.mark(item)
+
+    def is_next(self, item: object) -> bool:
+        return self.rows.is_next(item)
 
     def collect(self, until: object, is_late: bool) -> Iterable[Event | Batch]:
         """In this order: an object is written before the event that names it leaves."""

@@ -93,11 +93,6 @@ class RowLog:
         self._formats.setdefault(number, hit_format)
         return number
 
-    @property
-    def are_any(self) -> bool:
-        """Whether rows, or marks, wait."""
-        return bool(self._rows)
-
     def mark(self, item: object) -> None:
         """Remember what was there before an item that is sent otherwise; any thread."""
         self._rows.append(_Mark(item))
@@ -114,9 +109,9 @@ class RowLog:
         what comes meanwhile must not hold up a stop. Of an item that is late those of the last
         `MAX_LATE` rows; the first one says how many were dropped.
         """
-        return () if until is not None and self._is_next(until) else self._taken(until, is_late)
+        return () if until is not None and self.is_next(until) else self._taken(until, is_late)
 
-    def _is_next(self, item: object) -> bool:
+    def is_next(self, item: object) -> bool:
         """Whether no row waits before an item; its mark is gone then. The usual case, and quick."""
         with suppress(IndexError):
             first = self._rows.popleft()

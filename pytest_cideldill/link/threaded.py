@@ -70,12 +70,12 @@ class _Item(NamedTuple):
 
     Attributes:
         ts: Epoch seconds.
-        is_marked: Rows may wait that come before it.
+        is_quick: Nothing but the rows that wait before it is looked for.
     """
 
     ts: float
     what: Event | EndedTest | Callable[[], object]
-    is_marked: bool
+    is_quick: bool
 
 
 class LinkOwner:
@@ -103,13 +103,12 @@ class LinkOwner:
     def on_unsent(self, event: object) -> None:
         """Nothing of an event could be sent to the peer that sends commands."""
 
-    @property
-    def has_rows(self) -> bool:
-        """Whether rows of the hot path wait."""
-        return False
-
     def mark(self, item: object) -> None:
         """Note beside the rows of the hot path that an item of the queue belongs there."""
+
+    def is_next(self, item: object) -> bool:  # noqa: ARG002
+        """Whether no row waits before an item; its mark is gone then."""
+        return True
 
     def collect(self, until: object, is_late: bool) -> Iterable[Event | Batch]:  # noqa: ARG002
         """Make events of the rows of the hot path; on the I/O thread.
@@ -222,10 +221,8 @@ class ThreadedLink:
         self._close_sockets()
 
     def _put(self, what: Event | EndedTest | Callable[[], object], haste: int) -> None:
-        is_marked = haste != _LATER or self._owner.has_rows
-        item = _Item(clock.wall(), what, is_marked)
-        if is_marked:
-            self._owner.mark(item)  # first: what is behind the mark waits for the item
+        item = _Item(clock.wall(), what, haste == _LATER)
+        self._owner.mark(item)  # first: what is behind the mark waits for the item
         self._queue.append(item)
         self._wake(haste)
 
@@ -320,7 +317,7 @@ class ThreadedLink:
         """Whether all is encoded; what comes meanwhile would keep this thread from sleep."""
         for _ in range(len(self._queue)):
             item = self._queue[0]  # senders append, only this thread removes
-            if not self._has_room or (item.is_marked and self._encode_before(item)):
+            if not self._has_room or self._encode_before(item):
                 return False
             ts, what, _ = item
             if callable(what):
@@ -335,6 +332,8 @@ class ThreadedLink:
 
     def _encode_before(self, item: _Item) -> bool:
         """Whether there is more that comes before an item."""
+        if item.is_quick and self._owner.is_next(item):
+            return False
         return self._encode_collected(item, is_late=clock.wall() - item.ts > PATIENCE_S)
 
     @property

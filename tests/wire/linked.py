@@ -34,12 +34,14 @@ class Owner(LinkOwner):
         self,
         *,
         mark: Callable[[object], object] | None = None,
+        is_next: Callable[[object], bool] | None = None,
         collect: Callable[[object, bool], Iterable[Event | Batch]] | None = None,
         is_awaited: bool = False,
     ) -> None:
         self.commands: SimpleQueue[Command] = SimpleQueue()
         self.losses: SimpleQueue[None] = SimpleQueue()
         self._mark, self._collect, self._is_awaited = mark, collect, is_awaited
+        self._is_next = is_next
 
     @property
     def is_awaited(self) -> bool:
@@ -54,6 +56,9 @@ class Owner(LinkOwner):
     def mark(self, item: object) -> None:
         if self._mark is not None:
             self._mark(item)
+
+    def is_next(self, item: object) -> bool:
+        return self._is_next is None or self._is_next(item)
 
     def collect(self, until: object, is_late: bool) -> Iterable[Event | Batch]:
         return () if self._collect is None else self._collect(until, is_late)

@@ -5,10 +5,11 @@ A process numbers its own events, and drains its hits before it sends a stop.
 
 from __future__ import annotations
 
+import itertools
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from pytest_cideldill.link import row_log as log_module
 from pytest_cideldill.link import threaded as link_module
 from pytest_cideldill.link.row_log import MAX_BATCH, MAX_LATE, RowLog
-from pytest_cideldill.protocol import Recorded, Stopped, Warned
+from pytest_cideldill.protocol import Event, NodeStarted, Recorded, Stopped, Warned
 from pytest_cideldill.protocol.framing import FrameDecoder
 from tests.wire.linked import DEADLINE_S, Linked
 
@@ -27,7 +28,8 @@ class Recording:
     def __init__(self) -> None:
         self.nudges = 0
         self.log = RowLog(self._nudge, has_room=lambda: self.linked.link.has_room())
-        self.linked = Linked(mark=self.log.mark, collect=self.log.take)
+        log = self.log
+        self.linked = Linked(mark=log.mark, is_next=log.is_next, collect=log.take)
         self._decoder = FrameDecoder()
 
     def __enter__(self) -> Recording:
@@ -134,6 +136,26 @@ def test_what_was_recorded_after_an_event_is_reported_after_it() -> None:
         frames = recording.frames(lambda got: len(calls_in(got)) == 15)
         reported = [each.get("message") or each["rows"][0]["function"] for each in frames]
         assert reported == ["0", "f0", "1", "f1", "2", "f2"]
+
+
+def test_a_test_that_ends_while_rows_are_taken_stands_before_those_of_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The I/O thread has seen all of the queue, and no row, when the program goes on."""
+    with Recording() as recording:
+        looks = itertools.count()
+
+        def collect(until: object, is_late: bool) -> Iterator[Event]:
+            if recording.nudges and next(looks) == 1:  # the row of the first one has been taken
+                recording.linked.link.send_test(NodeStarted("next", 1.0), later=True)
+                recording.add(1, "of the next")
+            return recording.log.take(until, is_late)
+
+        monkeypatch.setattr(recording.linked.owner, "_collect", collect)
+        recording.add(1, "of the first")
+        frames = recording.frames(lambda got: len(calls_in(got)) == 2)
+        found = [each.get("nodeid") or each["rows"][0]["function"] for each in frames]
+        assert found == ["of the first", "next", "of the next"]
 
 
 def test_an_event_whose_mark_was_dropped_is_reported_all_the_same(
