@@ -14,6 +14,7 @@ import pytest
 from pytest_cideldill.calltraces.leaves import Leaf, LeafReader, is_flat
 from pytest_cideldill.calltraces.row_file import RowFile
 from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.frames.causes import inner_exceptions
 from pytest_cideldill.frames.failure import Place, describe_exception
 from pytest_cideldill.frames.frames import locals_of, notice_secrets_behind
 from pytest_cideldill.frames.operands import names_in, statement_at
@@ -88,6 +89,7 @@ class FailureRows:
         places = visible_places(excinfo, lens.project)
         facts: dict[str, Any] = {
             **exception,
+            "behind": self._behind(excinfo.value),
             "frames": [self._frame(each) for each in places[:_MOST_FRAMES]],
             "locals": self._locals(places),
         }
@@ -96,6 +98,16 @@ class FailureRows:
             return facts
         facts |= {name: assertion.get(name) for name in _OF_ASSERTION}
         return facts | {"insides": self._insides_of(excinfo, assertion)}
+
+    def _behind(self, error: BaseException) -> list[list[Any]]:
+        """What Python prints with an exception: `[relation, type, message, place or None]`."""
+        rows = []
+        for each in inner_exceptions(error, self._lens)["innerExceptions"]:
+            where = each["location"]
+            place = where and [where["file"], where["line"], where["function"]]
+            if each["relation"] != "suppressed":
+                rows.append([each["relation"], each["type"], each["message"], place])
+        return rows
 
     def _frame(self, place: Place) -> list[Any]:
         frame, line = place

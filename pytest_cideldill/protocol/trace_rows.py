@@ -51,9 +51,10 @@ Lines of comprehensions and classes in it are its own; what shared fixtures and 
 counts as for `starts` |
 | `frames` | codes | functions in the traceback of the failure of a phase, the innermost first |
 | `failed` | phase, facts | what failed in a phase: `type`, `message`; `frames`, innermost first, \
-each `[file, line, function, whether it is the user's]`; `locals` of the user's innermost one as \
-`[name, text]`; of an assertion `op`, `left`, `right`, their expressions, and `insides`: `left` \
-and `right` → `[path, text]` of what is in them |
+each `[file, line, function, whether it is the user's]`; `behind`: what Python prints with it, as \
+`[cause, context or member, type, message, [file, line, function] or null]`; `locals` of the \
+user's innermost frame as `[name, text]`; of an assertion `op`, `left`, `right`, their \
+expressions, and `insides`: `left` and `right` → `[path, text]` of what is in them |
 | `test_files` | files | where tests are defined |
 | `lines` | code, pairs | how often lines of a function ran in a test: `[line, count]`, at its end |
 | `matches` | count | how many calls of the asked function there were in a test, at its end |

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cideldill_mcp.questions.evidence import Finding, culprits, of_tests
+from cideldill_mcp.questions.failure_text import failure_lines
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.order_part import brittle_part
 from cideldill_mcp.questions.ran import Remarks
@@ -76,6 +77,23 @@ def test_a_test_that_called_nothing_has_its_failure_alone(rows: Rows, tmp_path: 
     ]
 
 
+def test_what_is_behind_an_exception_stands_with_it(rows: Rows, tmp_path: Path) -> None:
+    behind = [
+        ["cause", "KeyError", "'a'", ["shop/cart.py", 3, "Cart.price"]],
+        ["context", "OSError", "", None],
+        ["member", "ValueError", "7", ["shop/cart.py", 9, "total"]],
+        ["member", "TypeError", "8", None],
+    ]
+    failed(rows, behind=behind)
+    _, test, files = of(rows, tmp_path)
+    assert failure_lines(test, files)[2:6] == [
+        "  caused by KeyError: 'a'  shop/cart.py:3 Cart.price",
+        "  while handling OSError",
+        "  in the group: ValueError: 7  shop/cart.py:9 total",
+        "  … 1 more exception behind it",
+    ]
+
+
 def test_the_call_that_gave_a_side_is_the_first_suspect(rows: Rows, tmp_path: Path) -> None:
     test_function = rows.code("test_total", "tests.test_shop", file="tests/test_shop.py")
     root = rows.begin(test_function)
@@ -112,6 +130,7 @@ def test_without_a_value_to_follow_only_one_call_is_the_last(rows: Rows, tmp_pat
     root = rows.begin(test_function)
     rows.call("price", root, result="2")
     rows.call("rate", root, result="5")
+    rows.call("rate", root, result="6")
     failed(rows)
     recorded, test, _ = of(rows, tmp_path)
     part = path_part(recorded, test)

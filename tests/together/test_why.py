@@ -131,6 +131,60 @@ def test_an_exception_is_followed_to_where_it_was_raised(bench: Bench) -> None:
     assert parts_of(reply) == {"failure", "path", "suspects"}, "no other test passes"
 
 
+BEHIND = """
+    import json
+
+    def parsed(text):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise RuntimeError("bad configuration") from error
+
+    def tried(text):
+        try:
+            return {}[text]
+        except KeyError:
+            return int(text)
+
+    def together():
+        raise ExceptionGroup("all", [OSError(text) for text in ("a", "b")])
+
+    def hidden(text):
+        try:
+            return {}[text]
+        except KeyError:
+            raise RuntimeError("unknown") from None
+
+    def test_cause(): parsed("{")
+    def test_context(): tried("x")
+    def test_group(): together()
+    def test_none(): hidden("x")
+    """
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        (
+            "cause",
+            ["caused by json.decoder.JSONDecodeError: Expecting property name", "line 1 column 2"],
+        ),
+        ("context", ["while handling KeyError: 'x'  test_behind.py:12 tried"]),
+        ("group", ["in the group: OSError: a\n  in the group: OSError: b\n"]),
+        ("none", []),
+    ],
+)
+def test_what_python_prints_with_an_exception_is_shown(
+    bench: Bench, test: str, expected: list[str]
+) -> None:
+    bench.write(test_behind=BEHIND)
+    text = why(bench, f"test_behind.py::test_{test}")["text"]
+    assert [each for each in expected if each not in text] == []
+    found = [each for each in ("caused by", "while handling", "in the group") if each in text]
+    assert len(found) == bool(expected)
+
+
 ORDER = {
     "rates": """
         RATES = {"a": 1, "b": 2}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cideldill_mcp.questions.diff import around
-from cideldill_mcp.questions.fitting import clipped, short
+from cideldill_mcp.questions.fitting import clipped, counted, short
 from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.origin import first_difference
 from cideldill_mcp.questions.recorded import Failed, RecordedTest
@@ -16,6 +16,8 @@ _VALUE: Final = 160
 _SOURCE: Final = 100
 _FRAMES: Final = 4
 _LOCALS: Final = 6
+_BEHIND: Final = 3
+_RELATIONS: Final = {"cause": "caused by", "context": "while handling", "member": "in the group:"}
 
 
 def failure_lines(test: RecordedTest, files: SourceFiles) -> list[str]:
@@ -25,6 +27,7 @@ def failure_lines(test: RecordedTest, files: SourceFiles) -> list[str]:
     if failed is None:
         return lines
     lines += _frames(failed, files)
+    lines += _behind(failed)
     if failed.op:
         lines += _sides(failed)
     elif failed.locals:
@@ -46,6 +49,16 @@ def _frames(failed: Failed, files: SourceFiles) -> Iterator[str]:
         yield f"  {each.file}:{each.line} {each.function}  {clipped(source, _SOURCE)}".rstrip()
     if len(users) > len(shown):
         yield f"  … {len(users) - len(shown)} frames between the last two"
+
+
+def _behind(failed: Failed) -> Iterator[str]:
+    """The exceptions that led to it, and those of a group."""
+    for each in failed.behind[:_BEHIND]:
+        text = short(f"{each.type}: {each.message}" if each.message else each.type, _VALUE)
+        place = "" if each.place is None else "  {}:{} {}".format(*each.place)
+        yield f"  {_RELATIONS[each.relation]} {text}{place}"
+    if len(failed.behind) > _BEHIND:
+        yield f"  … {counted(len(failed.behind) - _BEHIND, 'more exception')} behind it"
 
 
 def _sides(failed: Failed) -> Iterator[str]:

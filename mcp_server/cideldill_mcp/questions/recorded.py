@@ -256,6 +256,23 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
+class Behind:
+    """An exception behind another one.
+
+    Attributes:
+        relation: `cause`, `context` or `member` (of a group).
+        type: Its class.
+        message: Its text.
+        place: File, line and function where it was raised; None: in no code that is known.
+    """
+
+    relation: str
+    type: str
+    message: str
+    place: tuple[str, int, str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """What failed in a phase.
 
@@ -270,6 +287,7 @@ class Failed:
         right: Its right side.
         expressions: The expressions of both sides, where they are no literals.
         insides: `left` and `right` → path in it → text.
+        behind: The exceptions behind it, the nearest first.
     """
 
     phase: str
@@ -282,6 +300,7 @@ class Failed:
     right: str = ""
     expressions: tuple[str, str] = ("", "")
     insides: dict[str, dict[str, str]] = field(default_factory=dict)
+    behind: list[Behind] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)

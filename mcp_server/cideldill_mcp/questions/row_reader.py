@@ -17,6 +17,7 @@ from typing import Any, Final
 from cideldill_mcp.questions.evaluated import Value
 from cideldill_mcp.questions.recorded import (
     FAILED,
+    Behind,
     Call,
     Caught,
     Code,
@@ -236,6 +237,10 @@ class _Reader:
                 facts.get("right") or "",
                 (facts.get("leftExpression") or "", facts.get("rightExpression") or ""),
                 {side: dict(leaves) for side, leaves in facts.get("insides", {}).items()},
+                [
+                    Behind(relation, type, message, place and tuple(place))
+                    for relation, type, message, place in facts.get("behind", ())
+                ],
             )
 
     def _add_caught(self, text: str, origin: str, *columns: Any) -> None:

@@ -203,9 +203,10 @@ def _last_calls(test: RecordedTest) -> list[Finding]:
     phase = test.failure
     roots = [] if phase is None else phase.roots
     calls = [child for root in roots for child in root.children]
+    last = {call.code.number: call.code for call in reversed(calls[-4:])}
     return [
-        Finding(call.code, "path", 0.8 / (at + 1), f"called {'by' if at else 'last by'} the test")
-        for at, call in enumerate(reversed(calls[-4:]))
+        Finding(code, "path", 0.8 / (at + 1), f"called {'by' if at else 'last by'} the test")
+        for at, code in enumerate(last.values())
     ]
 
 
