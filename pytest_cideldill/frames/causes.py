@@ -25,14 +25,20 @@ _members_of: Callable[[BaseException], tuple[BaseException, ...]]
 _members_of = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
-def inner_exceptions(error: BaseException, lens: Lens, most: int = MOST) -> dict[str, Any]:
-    """`innerExceptions`, the nearest first, and whether there are more."""
+def inner_exceptions(
+    error: BaseException, lens: Lens, most: int = MOST, *, printed: bool = False
+) -> dict[str, Any]:
+    """`innerExceptions`, the nearest first, and whether there are more.
+
+    Args:
+        printed: Only what Python prints: nothing that was suppressed, nor what is behind that.
+    """
     found: list[dict[str, Any]] = []
     waiting, seen = [(error, 0)], {id(error)}
     while waiting:
         outer, depth = waiting.pop(0)
         for relation, inner in _behind(outer):
-            if id(inner) in seen:
+            if id(inner) in seen or (printed and relation == "suppressed"):
                 continue
             if len(found) == most:
                 return {"innerExceptions": found, "innerExceptionsTruncated": True}

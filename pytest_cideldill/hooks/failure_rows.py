@@ -102,11 +102,10 @@ class FailureRows:
     def _behind(self, error: BaseException) -> list[list[Any]]:
         """What Python prints with an exception: `[relation, type, message, place or None]`."""
         rows = []
-        for each in inner_exceptions(error, self._lens)["innerExceptions"]:
+        for each in inner_exceptions(error, self._lens, printed=True)["innerExceptions"]:
             where = each["location"]
             place = where and [where["file"], where["line"], where["function"]]
-            if each["relation"] != "suppressed":
-                rows.append([each["relation"], each["type"], each["message"], place])
+            rows.append([each["relation"], each["type"], each["message"], place])
         return rows
 
     def _frame(self, place: Place) -> list[Any]:

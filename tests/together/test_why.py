@@ -151,7 +151,10 @@ BEHIND = """
 
     def hidden(text):
         try:
-            return {}[text]
+            try:
+                return int(text)
+            except ValueError:
+                return {}[text]
         except KeyError:
             raise RuntimeError("unknown") from None
 

@@ -363,12 +363,12 @@ class Comparing:
             found = await self._walked(right, again, noise)
         ours, theirs = _side(self.left.seen), _side(right.seen)
         self._seen_right = right.seen
-        at_first = found
+        at_first, is_itself = found, right.seen is again
         for _ in range(_ROUNDS):
             if not found.divergences:
                 break
             first = found.divergences[0]
-            if found is not at_first and right.seen is again and self._is_test(first):
+            if is_itself and found is not at_first and self._is_test(first):
                 break  # it fails once and passes once: that is known
             pair = await self._again(first, right)
             if pair is None or not self._has_changed(first, pair, noise):
@@ -376,7 +376,7 @@ class Comparing:
                 first = first if pair is None else self._refined(first, pair, noise)
                 return Compared(ours, theirs, how, found, first, inside, noise, self._notes)
             found = await asyncio.to_thread(self._found, ours, theirs, noise)
-        if right.seen is again and at_first.divergences:
+        if is_itself and at_first.divergences:
             # What differs from run to run may be the reason: nothing else is.
             first = at_first.divergences[0]
             return Compared(ours, theirs, how, at_first, first, None, Noise(), self._notes)
