@@ -19,6 +19,9 @@ pytest_plugins = ["pytester"]
 TEST_SECONDS = 60.0
 """Limit of one test, so that a hang ends with stacks and not with a killed job."""
 
+FULL_SECONDS = 150.0
+"""The same in the full tier, whose tests start many processes beside those of other tests."""
+
 SOAK_SECONDS = 900.0
 
 for _name in agents.VARIABLES:  # the runs that our tests start print what they print for people
@@ -38,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.pluginmanager.hasplugin("timeout") or "PYTEST_TIMEOUT" in os.environ:
         return
     if config.option.timeout is None:
-        config.option.timeout = SOAK_SECONDS if config.option.soak else TEST_SECONDS
+        full = FULL_SECONDS if config.option.full else TEST_SECONDS
+        config.option.timeout = SOAK_SECONDS if config.option.soak else full
 
 
 @pytest.hookimpl(trylast=True)

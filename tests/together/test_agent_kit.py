@@ -215,6 +215,7 @@ def test_every_call_of_the_table_can_be_made(shop: Path) -> None:
 
 def make(agent: Agent, tool: str, arguments: dict[str, Any]) -> None:
     if "pause_id" in arguments:
-        stop = agent.call("test_run", replace=True)["stops"][-1]
-        arguments |= {"pause_id": stop["pause_id"]}
+        if not (paused := agent.call("debug_state")["paused"]):
+            paused = [agent.call("test_run", replace=True)["stops"][-1]["pause_id"]]
+        arguments |= {"pause_id": paused[-1]}
     agent.call(tool, **arguments)

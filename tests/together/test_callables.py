@@ -55,9 +55,9 @@ DECORATED = """
     def opened(n): yield n
 
     @functools.singledispatch
-    def told(n): return "object"
+    def named(n): return "object"
 
-    @told.register
+    @named.register
     def _(n: int): return "int"
 
     class Kinds:
@@ -237,13 +237,13 @@ def test_callables_of_c_are_recorded_replaced_and_conditioned(shop: Bench) -> No
 
 USES = """
     import inspect, shop.kinds as kinds
-    from shop.kinds import Kinds, cached, opened, told, wrapped
+    from shop.kinds import Kinds, cached, opened, named, wrapped
 
     def test_uses():
         assert wrapped(1) == 1
         assert [cached(2), cached(2)] == [2, 2]
         with opened(3) as n: assert n == 3
-        assert (told(""), told(4)) == ("object", "int")
+        assert (named(""), named(4)) == ("object", "int")
         assert [kind.plain + kind.once + kind.once for kind in [Kinds()]] == [5]
         assert (Kinds.static(6), Kinds().made(7)) == (6, 7)
         assert kinds.shifted(3) == 8
@@ -256,7 +256,7 @@ USES = """
 @full
 def test_decorated_functions_pause_in_the_function_of_the_user(shop: Bench) -> None:
     """Once per call; what a cache answers is no call."""
-    wanted = ("wrapped", "cached", "opened", "told", "shifted")
+    wanted = ("wrapped", "cached", "opened", "named", "shifted")
     methods = ("plain", "once", "static", "made")
     for name in (*wanted, *(f"Kinds.{each}" for each in methods)):
         shop.breakpoint(f"shop.kinds.{name}")
@@ -266,7 +266,7 @@ def test_decorated_functions_pause_in_the_function_of_the_user(shop: Bench) -> N
         stop = only_stop(reply)
         seen.append(stop["call_data"]["method_name"])
         reply = shop.go_on(stop)
-    assert seen == ["wrapped", "cached", "opened", "told", "_", "plain", "once", "static", "made",
+    assert seen == ["wrapped", "cached", "opened", "named", "_", "plain", "once", "static", "made",
                     "shifted"]  # fmt: skip
     assert reply["exit_code"] == 0
 

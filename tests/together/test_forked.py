@@ -23,8 +23,8 @@ FORKED = """
     KEPT = ("nodeid", "location", "outcome", "when", "sections", "duration", "start", "stop")
 
     def plain(report):
-        told = {name: getattr(report, name) for name in KEPT}
-        return told | {"longrepr": report.longrepr and str(report.longrepr), "keywords": {}}
+        kept = {name: getattr(report, name) for name in KEPT}
+        return kept | {"longrepr": report.longrepr and str(report.longrepr), "keywords": {}}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(item, nextitem):
@@ -44,11 +44,11 @@ FORKED = """
             _, status = os.waitpid(pid, 0)
             file.seek(0)
             if status:
-                told = [pytest.TestReport(item.nodeid, item.location, {}, "failed",
-                                          f"{item.nodeid}: CRASHED with signal {status}", "???")]
+                reports = [pytest.TestReport(item.nodeid, item.location, {}, "failed",
+                                             f"{item.nodeid}: CRASHED with signal {status}", "???")]
             else:
-                told = [pytest.TestReport(**each) for each in marshal.loads(file.read())]
-        for each in told:
+                reports = [pytest.TestReport(**each) for each in marshal.loads(file.read())]
+        for each in reports:
             item.ihook.pytest_runtest_logreport(report=each)
         item.ihook.pytest_runtest_logfinish(**place)
         return True

@@ -60,8 +60,8 @@ LOOKING = """
                 monitoring.free_tool_id(tool)
         found = {"claimed": claimed, "armed": sorted(armed), "events": events}
         found |= {"callbacks": list(map(repr, callbacks)), "tracers": tracers()}
-        with open(file, "w") as told:
-            json.dump(found, told)
+        with open(file, "w") as report:
+            json.dump(found, report)
 
     atexit.register(look, "left.json")
 """

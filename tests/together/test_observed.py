@@ -188,7 +188,7 @@ SUITE = """
             if before[name] != after[name]:
                 DIFFERENT[f"{name} of {number}"] = [repr(before[name]), repr(after[name])]
 
-    def test_told():
+    def test_differences():
         pathlib.Path("seen.json").write_text(json.dumps(DIFFERENT))
 """
 

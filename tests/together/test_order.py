@@ -230,8 +230,14 @@ def test_an_id_whose_file_a_hook_has_changed_chooses_its_test(
     assert bench.run(last_failed=True, pause_on="never")["outcomes"]["failed"] == 2
 
 
+GROUPED: dict[str, Any] = {"workers": 2, "args": ["--dist=loadgroup"], "pause_on": "never"}
+
+
 @pytest.mark.full
-def test_an_id_with_the_group_that_xdist_appends_chooses_its_test(bench: Bench) -> None:
+@pytest.mark.parametrize("options", [GROUPED, {"pause_on": "never"}], ids=["grouped", "alone"])
+def test_an_id_with_the_group_that_xdist_appends_chooses_its_test(
+    bench: Bench, options: dict[str, Any]
+) -> None:
     """Under `--dist=loadgroup` and without; an `@` in parameters is none."""
     bench.write(
         test_it="""
@@ -242,18 +248,15 @@ def test_an_id_with_the_group_that_xdist_appends_chooses_its_test(bench: Bench) 
             def test_other(): pass
         """
     )
-    grouped: dict[str, Any] = {"workers": 2, "args": ["--dist=loadgroup"], "pause_on": "never"}
-    bench.run(**grouped)
+    assert bench.run(["test_it.py::test_mail"], **options)["outcomes"]["passed"] == 1
     (failed,) = [each for each in ran(bench) if "you@" in each]
     assert failed in ("mail[you@example]@one", "mail[you@example]")  # pytest 9.2 shows no group
-    for options in (grouped, {"pause_on": "never"}):
-        for name in ("mail[you@example]@one", "mail[you@example]"):
-            reply = bench.run([f"test_it.py::test_{name}"], **options)
-            assert reply["outcomes"] == {"passed": 0, "failed": 1}
-            assert "missing" not in reply
-        assert bench.run(["test_it.py::test_mail"], **options)["outcomes"]["passed"] == 1
-        reply = bench.run(["test_it.py::test_mail[no@example]"], **options)
-        assert reply["missing"] == ["test_it.py::test_mail[no@example]"]
+    for name in ("mail[you@example]@one", "mail[you@example]"):
+        reply = bench.run([f"test_it.py::test_{name}"], **options)
+        assert reply["outcomes"] == {"passed": 0, "failed": 1}
+        assert "missing" not in reply
+    reply = bench.run(["test_it.py::test_mail[no@example]"], **options)
+    assert reply["missing"] == ["test_it.py::test_mail[no@example]"]
 
 
 SETS = """

@@ -24,8 +24,8 @@ pytestmark = [
     pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc"),
 ]
 
-GONE_S = 25.0
-"""The aim is 2 s; this is for a machine under load."""
+GONE_S = 45.0
+"""The aim is 2 s; on a machine under load a run may need all 30 s that it has for its teardown."""
 
 WAYS: dict[str, Callable[[FrontEnd], None]] = {
     "end of file": lambda server: server.hang_up(),
