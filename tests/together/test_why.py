@@ -131,6 +131,54 @@ def test_an_exception_is_followed_to_where_it_was_raised(bench: Bench) -> None:
     assert parts_of(reply) == {"failure", "path", "suspects"}, "no other test passes"
 
 
+GOES_ON = """
+    import unittest
+
+    class Cart:
+        def __init__(self): self.prices = {"tea": 3, "mug": 0}
+        def price(self, name): return self.prices[name] + 4
+        def total(self, *names): return sum(self.price(each) for each in names)
+
+    def again(): return 7
+
+    class TestParts(unittest.TestCase):
+        def tearDown(self):
+            again()
+
+        def test_value(self):
+            with self.subTest("tea"):
+                self.assertEqual(Cart().total("tea"), 3)
+            with self.subTest("behind"):
+                self.assertEqual(again(), 7)
+
+        def test_raised(self):
+            with self.subTest("hat"):
+                Cart().total("hat")
+            with self.subTest("behind"):
+                self.assertRaises(KeyError, Cart().price, "cap")
+                self.assertEqual(again(), 7)
+    """
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("test", "first", "origin"),
+    [
+        ("value", "AssertionError: 7 != 3", "7 (left) was returned by Cart.price  "),
+        ("raised", "KeyError: 'hat'", "name='hat'"),
+    ],
+)
+def test_what_a_test_does_behind_its_failure_is_no_reason_of_it(
+    bench: Bench, test: str, first: str, origin: str
+) -> None:
+    """A test goes on behind a failing subtest, and is torn down behind any failure."""
+    bench.write(test_goes_on=GOES_ON)
+    reply = why(bench, f"test_goes_on.py::TestParts::test_{test}")
+    assert first in reply["text"].splitlines()[0]
+    assert origin in reply["text"]
+    assert "again" not in reply["text"].partition("suspects")[2].partition("Cart.price")[0]
+
+
 BEHIND = """
     import json
 

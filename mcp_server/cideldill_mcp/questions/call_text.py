@@ -8,7 +8,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from cideldill_mcp.questions.fitting import counted, short
-from cideldill_mcp.questions.recorded import BODIES, Call, Recorded, RecordedTest
+from cideldill_mcp.questions.recorded import (
+    BODIES,
+    Call,
+    Phase,
+    Recorded,
+    RecordedTest,
+    ancestors,
+)
 
 VALUE: Final = 48
 """Characters of a value in the line of a call."""
@@ -145,11 +152,6 @@ def kind_of(text: str | None) -> str:
     return found[1] if found else start
 
 
-def error_type(text: str) -> str:
-    """`KeyError` of `KeyError: 'a'`."""
-    return text.partition(":")[0].strip()
-
-
 def notes_of(recorded: Recorded, test: RecordedTest) -> list[str]:
     """What a reader must know of the recording: limits that were reached, and an early end."""
     notes = [text for _, text in recorded.reached]
@@ -163,6 +165,27 @@ def notes_of(recorded: Recorded, test: RecordedTest) -> list[str]:
 def proposal(tool: str, why: str, **parameters: object) -> str:
     """A next call in the form of all replies: `tool {"name": "value"}: why`."""
     return f"{tool} {json.dumps(parameters, ensure_ascii=False)}: {why}"
+
+
+def path_of_failure(test: RecordedTest, phase: Phase) -> list[Call]:
+    """The calls that the exception of a failed phase went through, outermost first.
+
+    A test that goes on behind a part that failed, such as a subtest, is not left by it: the calls
+    that were around it stand first.
+    """
+    path, failed = deepest([*phase.continued, *phase.roots]), test.failed
+    if path or failed is None or failed.phase != phase.name:
+        return path
+    through = {(frame.file, frame.function) for frame in failed.frames}
+    left = [
+        call
+        for call in test.calls.values()
+        if call.error is not None
+        and call.ended_at <= failed.at
+        and (call.code.file, call.code.qualname) in through
+    ]
+    outermost = max(left, key=lambda call: call.ended_at, default=None)
+    return [*ancestors(outermost), *deepest([outermost])] if outermost is not None else []
 
 
 def deepest(calls: Iterable[Call]) -> list[Call]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cideldill_mcp.questions.call_text import deepest
+from cideldill_mcp.questions.call_text import path_of_failure
 from cideldill_mcp.questions.differences import RESULT, Difference, states_between
 from cideldill_mcp.questions.recorded import (
     BODIES,
@@ -167,7 +167,7 @@ def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
         return code.file == file and code.name.rpartition(".")[2] == name
 
     if failed is None or not failed.op:
-        path = deepest([*phase.continued, *phase.roots])
+        path = path_of_failure(test, phase)
         if any(not is_test(call.code) for call in path):
             return Origin(path)
     if failed is None:
@@ -177,7 +177,8 @@ def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
         for each in test.phases
         for root in each.roots
         for call in descendants(root)
-        if call.has_ended and call.code.kind not in BODIES and not is_test(call.code)
+        if call.has_ended and call.ended_at <= failed.at
+        if call.code.kind not in BODIES and not is_test(call.code)
     ]
     calls.sort(key=lambda call: call.ended_at)
     if not failed.op:

@@ -288,6 +288,7 @@ class Failed:
         expressions: The expressions of both sides, where they are no literals.
         insides: `left` and `right` → path in it → text.
         behind: The exceptions behind it, the nearest first.
+        at: When it failed: so many beginnings and ends of calls were before.
     """
 
     phase: str
@@ -301,6 +302,7 @@ class Failed:
     expressions: tuple[str, str] = ("", "")
     insides: dict[str, dict[str, str]] = field(default_factory=dict)
     behind: list[Behind] = field(default_factory=list)
+    at: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -241,6 +241,7 @@ class _Reader:
                     Behind(relation, type, message, place and tuple(place))
                     for relation, type, message, place in facts.get("behind", ())
                 ],
+                self._moment,
             )
 
     def _add_caught(self, text: str, origin: str, *columns: Any) -> None:

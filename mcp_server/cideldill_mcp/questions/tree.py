@@ -17,9 +17,9 @@ from cideldill_mcp.questions.call_shapes import Round, Shapes, runs_of
 from cideldill_mcp.questions.call_text import (
     RESULT,
     call_text,
-    deepest,
     library_text,
     notes_of,
+    path_of_failure,
     proposal,
     short_call_text,
 )
@@ -214,11 +214,7 @@ class _Tree:
         self._test = test
         self._text = short_call_text if is_short else call_text
         self._shapes = Shapes(test.calls)
-        paths = [
-            deepest([*phase.continued, *phase.roots])
-            for phase in test.phases
-            if phase.outcome == "failed"
-        ]
+        paths = [path_of_failure(test, phase) for phase in test.phases if phase.outcome == "failed"]
         self._failing = {call for path in paths for call in path} | set(wanted)
         self._between = {call for path in paths for call in path[ENDS_OF_PATH:-ENDS_OF_PATH]}
         self._chains: dict[Call, tuple[int, Call, Call]] = {}
@@ -510,7 +506,7 @@ def _next(test: RecordedTest, heavy: Call | None) -> list[str]:
     """The calls that show more: of what raised, of what returned before a failure."""
     steps: dict[Call, str] = {}
     failure = test.failure
-    path = deepest([*failure.continued, *failure.roots]) if failure else []
+    path = path_of_failure(test, failure) if failure else []
     if path:
         inmost = path[-1]
         if len(path) > 1:

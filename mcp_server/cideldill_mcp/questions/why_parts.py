@@ -200,9 +200,11 @@ def _inside(origin: Origin | None, phase: Phase) -> Iterator[Finding]:
 
 def _last_calls(test: RecordedTest) -> list[Finding]:
     """Where no call gave the wrong value: what the test called itself, the last first."""
-    phase = test.failure
+    phase, failed = test.failure, test.failed
     roots = [] if phase is None else phase.roots
     calls = [child for root in roots for child in root.children]
+    if failed is not None:
+        calls = [call for call in calls if call.begun_at <= failed.at]
     last = {call.code.number: call.code for call in reversed(calls[-4:])}
     return [
         Finding(code, "path", 0.8 / (at + 1), f"called {'by' if at else 'last by'} the test")
