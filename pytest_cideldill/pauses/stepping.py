@@ -15,8 +15,6 @@ from pytest_cideldill.patching.code_swap import is_trampoline
 from pytest_cideldill.project import Project
 from pytest_cideldill.tracing.interface import REST, Left, Source, Trail
 
-MODES = ("in", "over", "out")
-
 # Before 3.12 comprehensions are functions of their own; nobody steps into them.
 _INLINE = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 

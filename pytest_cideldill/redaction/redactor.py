@@ -18,13 +18,7 @@ from typing import Final, NoReturn
 from pytest_cideldill.redaction.by_name import MAYBE, label_of_name, spelled
 from pytest_cideldill.redaction.by_shape import Secret, find_shapes, may_be_shapes
 from pytest_cideldill.redaction.environment import Environment
-from pytest_cideldill.redaction.harmless import (
-    is_harmless,
-    is_number,
-    is_option_value,
-    is_placeholder,
-    is_random,
-)
+from pytest_cideldill.redaction.harmless import is_harmless, is_option_value
 from pytest_cideldill.redaction.in_report import (
     CUT,
     LEAST_PIECE,
@@ -35,7 +29,6 @@ from pytest_cideldill.redaction.in_report import (
 from pytest_cideldill.redaction.in_source import find_in_comments, find_in_source
 from pytest_cideldill.redaction.in_text import NamedSecrets
 from pytest_cideldill.redaction.tags import LONGEST, TAG, UNKNOWN, Tags
-from pytest_cideldill.sourcecode.quiet import literal
 
 MIN_ENVIRONMENT: Final = 8
 """Shorter values of sensitive environment variables are not looked for."""
@@ -66,8 +59,6 @@ _COMMON_WORDS: Final = (
 )
 _TOO_COMMON: Final = frozenset(_COMMON_WORDS.split())
 """Defaults of services, and words: to hide them would hide no secret, but parts of many texts."""
-
-_NO_DATA: Final = ("<class ", "<function ", "<bound method ", "<built-in ", "<module ")
 
 
 class Redactor:
@@ -270,26 +261,6 @@ class Redactor:
         self._remember(label, text)
         return self.tag(label, text)
 
-    def redact_value(self, name: str, rendered: str) -> str:
-        """A named value that pytest or a library has rendered, without its secrets.
-
-        Under a sensitive name it becomes a tag as a whole, unless it is harmless (None, numbers,
-        words of a parser, functions, classes, objects without a text inside).
-        """
-        label = self.label(name)
-        if not label or TAG.fullmatch(rendered) or rendered.startswith(_NO_DATA):
-            return rendered
-        value = _unquoted(rendered)
-        if value is not rendered:
-            return rendered if is_harmless(label, value, name) else self.hide_under(label, value)
-        if is_number(rendered, label) or is_placeholder(rendered):
-            return rendered
-        has_text = "'" in rendered or '"' in rendered
-        if not has_text and not (is_random(rendered) or rendered.isalnum()):
-            return rendered
-        self._remember(label, rendered)
-        return self.tag(label, rendered)
-
     def redact_arguments(self, argv: Iterable[str]) -> list[str]:
         """The arguments of a command, also without secrets after their option (`--token`, `…`)."""
         shown, before = [], ""
@@ -479,16 +450,3 @@ def _merged(secrets: list[Secret]) -> Iterator[Secret]:
         start, end, label = first, last, name
     if end > start:
         yield start, end, label
-
-
-def _unquoted(rendered: str) -> str:
-    """The string of which a text is the `repr`; any other text unchanged."""
-    if rendered[-1:] not in ("'", '"') or rendered[:1] not in ("'", '"', "b"):
-        return rendered
-    try:
-        value = literal(rendered)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return rendered
-    if type(value) is bytes:
-        return value.decode("latin-1")
-    return value if type(value) is str else rendered

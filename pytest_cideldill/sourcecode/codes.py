@@ -51,11 +51,6 @@ def key_of(code: CodeType) -> CodeKey:
     return CodeKey(code.co_qualname, code.co_firstlineno, _shape(code) if anonymous else 0)
 
 
-def find_codes(root: CodeType, key: CodeKey) -> list[CodeType]:
-    """The code objects of the tree under `root`, itself included, that `key` means."""
-    return [code for code, _parent, _depth in walk(root) if key_of(code) == key]
-
-
 def walk(
     root: CodeType,
     parent: CodeType | None = None,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_cideldill.interpreter.one_shot import reply_on
-from pytest_cideldill.sourcecode.codes import CodeKey, find_codes, key_of, lines_of, walk
+from pytest_cideldill.sourcecode.codes import CodeKey, key_of, lines_of, walk
 from pytest_cideldill.sourcecode.locations import (
     Candidate,
     FunctionNotFound,
@@ -25,6 +25,12 @@ from pytest_cideldill.sourcecode.locations import (
     SourceMap,
 )
 from tests.each_case import for_each
+
+
+def find_codes(root: CodeType, key: CodeKey) -> list[CodeType]:
+    """The code objects of a tree that a key means."""
+    return [code for code, _, _ in walk(root) if key_of(code) == key]
+
 
 # Every line with code runs when this is executed; the comments are read by the tests.
 SHOP = '''\

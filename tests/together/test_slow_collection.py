@@ -18,6 +18,9 @@ tests.FRESH_S = {fresh_s}
 from cideldill_mcp.cli import main
 sys.exit(main())
 """
+UNENDED = ("starting", "collecting")
+"""What a reply says of a collection that goes on; a busy machine starts its process late."""
+
 WAITS = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
 
 
@@ -61,7 +64,7 @@ def test_a_collection_goes_on_until_its_client_asks_again(
         (project / "test_quick.py").write_text("def test_new(): pass\n", "utf-8")
         assert whole_list(server)["tests"][0] == "test_quick.py::test_new"
         (project / "go").unlink()
-        assert server.call("test_list")["state"] == "collecting"
+        assert server.call("test_list")["state"] in UNENDED
         assert server.leave() == 0
 
 
@@ -76,7 +79,7 @@ def test_a_collection_that_ended_long_ago_is_made_anew(make_project: MakeProject
     command = [sys.executable, "-c", IMPATIENT.format(fresh_s=0), "--", "-p", "no:cacheprovider"]
     with front_end(project, command=command) as server:
         server.initialize()
-        assert server.call("test_list")["state"] == "collecting"
+        assert server.call("test_list")["state"] in UNENDED
         (project / "go").touch()
         wait_until(lambda: has_collected(server), "the collection has ended")
         (project / "test_it.py").write_text("def test_new(): pass\n", "utf-8")

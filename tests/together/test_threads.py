@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.together.workbench import Bench, only_stop
+from tests.together.driver import only_stop
+from tests.together.workbench import Bench
 
 full = pytest.mark.full
 
