@@ -179,6 +179,35 @@ def test_what_a_test_does_behind_its_failure_is_no_reason_of_it(
     assert "again" not in reply["text"].partition("suspects")[2].partition("Cart.price")[0]
 
 
+ALSO_FAIL = """
+    import unittest
+
+    class TestParts(unittest.TestCase):
+        def tearDown(self):
+            raise OSError("no lock")
+
+        def test_numbers(self):
+            for number in range(6):
+                with self.subTest(number):
+                    self.assertEqual(number % 2, 0)
+                    self.assertLess(number, 4)
+    """
+
+
+@pytest.mark.full
+def test_what_fails_behind_the_first_failure_is_named(bench: Bench) -> None:
+    bench.write(test_also=ALSO_FAIL)
+    lines = why(bench, "test_also.py::TestParts::test_numbers")["text"].splitlines()
+    assert lines[0].endswith("failed: [1] AssertionError: 1 != 0")
+    also = [each.strip() for each in lines if "as well" in each or "behind it" in each]
+    assert also == [
+        "another part of the test failed as well: AssertionError: 1 != 0",
+        "another part of the test failed as well: AssertionError: 4 not less than 4",
+        "another part of the test failed as well: AssertionError: 1 != 0",
+        "… 1 more failure behind it",
+    ]
+
+
 BEHIND = """
     import json
 

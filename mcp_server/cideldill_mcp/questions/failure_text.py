@@ -33,6 +33,7 @@ def failure_lines(test: RecordedTest, files: SourceFiles) -> list[str]:
     elif failed.locals:
         shown = [f"{name}={short(text, 60)}" for name, text in failed.locals[:_LOCALS]]
         lines.append(f"  there: {', '.join(shown)}")
+    lines += _failed_behind(test, failed.phase)
     return lines
 
 
@@ -54,11 +55,24 @@ def _frames(failed: Failed, files: SourceFiles) -> Iterator[str]:
 def _behind(failed: Failed) -> Iterator[str]:
     """The exceptions that led to it, and those of a group."""
     for each in failed.behind[:_BEHIND]:
-        text = short(f"{each.type}: {each.message}" if each.message else each.type, _VALUE)
+        text = short(_spoken(each.type, each.message), _VALUE)
         place = "" if each.place is None else "  {}:{} {}".format(*each.place)
         yield f"  {_RELATIONS[each.relation]} {text}{place}"
     if len(failed.behind) > _BEHIND:
         yield f"  … {counted(len(failed.behind) - _BEHIND, 'more exception')} behind it"
+
+
+def _failed_behind(test: RecordedTest, phase: str) -> Iterator[str]:
+    """What failed after it: further subtests, and the teardown."""
+    for where, type, message in test.failed_behind[:_BEHIND]:
+        what = "another part of the test" if where == phase else f"the {where}"
+        yield f"  {what} failed as well: {short(_spoken(type, message), _VALUE)}"
+    if len(test.failed_behind) > _BEHIND:
+        yield f"  … {counted(len(test.failed_behind) - _BEHIND, 'more failure')} behind it"
+
+
+def _spoken(type: str, message: str) -> str:
+    return f"{type}: {message}" if message else type
 
 
 def _sides(failed: Failed) -> Iterator[str]:

@@ -317,6 +317,7 @@ class RecordedTest:
         values: Of expressions.
         watched: The rows of a watch, in order, with the phase in which each came.
         failed: What failed first.
+        failed_behind: Phase, type and message of what failed behind it: subtests, its teardown.
         caught: Exceptions that were caught.
     """
 
@@ -330,6 +331,7 @@ class RecordedTest:
     values: dict[str, Value] = field(default_factory=dict)
     watched: list[tuple[str, Row]] = field(default_factory=list)
     failed: Failed | None = None
+    failed_behind: list[tuple[str, str, str]] = field(default_factory=list)
     caught: list[Caught] = field(default_factory=list)
 
     @property

@@ -225,24 +225,26 @@ class _Reader:
         failed.frames = failed.frames or [self.recorded.codes[number] for number in codes]
 
     def _add_failed(self, phase: str, facts: dict[str, Any]) -> None:
-        if self._test.failed is None:
-            self._test.failed = Failed(
-                phase,
-                facts["type"],
-                facts["message"],
-                [Frame(*each) for each in facts["frames"]],
-                [(name, text) for name, text in facts["locals"]],
-                facts.get("op") or "",
-                facts.get("left") or "",
-                facts.get("right") or "",
-                (facts.get("leftExpression") or "", facts.get("rightExpression") or ""),
-                {side: dict(leaves) for side, leaves in facts.get("insides", {}).items()},
-                [
-                    Behind(relation, type, message, place and tuple(place))
-                    for relation, type, message, place in facts.get("behind", ())
-                ],
-                self._moment,
-            )
+        if self._test.failed is not None:
+            self._test.failed_behind.append((phase, facts["type"], facts["message"]))
+            return
+        self._test.failed = Failed(
+            phase,
+            facts["type"],
+            facts["message"],
+            [Frame(*each) for each in facts["frames"]],
+            [(name, text) for name, text in facts["locals"]],
+            facts.get("op") or "",
+            facts.get("left") or "",
+            facts.get("right") or "",
+            (facts.get("leftExpression") or "", facts.get("rightExpression") or ""),
+            {side: dict(leaves) for side, leaves in facts.get("insides", {}).items()},
+            [
+                Behind(relation, type, message, place and tuple(place))
+                for relation, type, message, place in facts.get("behind", ())
+            ],
+            self._moment,
+        )
 
     def _add_caught(self, text: str, origin: str, *columns: Any) -> None:
         raised, caught, count, last, calls, unwound, more, left = columns
