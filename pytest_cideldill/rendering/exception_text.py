@@ -327,6 +327,11 @@ def _jinja_syntax(exception: _ExceptionText) -> str:
     return "\n".join([text, f"  {place}", *shown])
 
 
+def _outcome(exception: _ExceptionText) -> str:
+    name = layout.short_name(type(exception.error))
+    return f"<{name} instance>" if exception["msg"] is None else exception.s("msg")
+
+
 def _pydantic(exception: _ExceptionText) -> str:
     """The first line of an error of pydantic; the others hold the `repr` of validated values."""
     get_title, count = (
@@ -410,6 +415,7 @@ _OF_LIBRARIES: Final[Mapping[str, _Make]] = MappingProxyType(
         "xmlrpc.client.Fault": _formatting("<Fault {faultCode}: {faultString!r}>"),
         "xmlrpc.client.ProtocolError": _formatting("<ProtocolError for {url}: {errcode} {errmsg}>"),
         # of other distributions
+        "_pytest.outcomes.OutcomeException": _outcome,
         "attr.exceptions.NotCallableError": _formatting("{msg}"),
         "click.exceptions.ClickException": _formatting("{message}"),
         "django.core.exceptions.ValidationError": _django,

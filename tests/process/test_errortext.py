@@ -33,6 +33,10 @@ def caught(work: Callable[[], object]) -> BaseException:
     raise AssertionError("it raised nothing")
 
 
+def fail_with(error: BaseException) -> None:
+    raise error
+
+
 @for_each(
     "work",
     [
@@ -47,9 +51,13 @@ def caught(work: Callable[[], object]) -> BaseException:
         lambda: subprocess.run([sys.executable, "-c", "exit(3)"], check=True),
         lambda: int("x"),
         lambda: next(iter(())),
+        lambda: pytest.fail("too\nlate"),
+        lambda: pytest.skip("not here"),
+        lambda: pytest.raises(ValueError, int, "1"),
+        lambda: fail_with(pytest.fail.Exception()),
     ],
 )
-def test_what_python_raises_is_shown_as_python_shows_it(work: Callable[[], object]) -> None:
+def test_what_python_and_pytest_raise_is_shown_as_they_show_it(work: Callable[[], object]) -> None:
     error = caught(work)
     assert shown(error) == str(error)
 
