@@ -27,6 +27,7 @@ from pytest_cideldill.frames.frames import notice_secrets_behind
 from pytest_cideldill.hooks.assertions import Assertions
 from pytest_cideldill.hooks.tracebacks import crash_message, passed_users, text_of, visible_places
 from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.exception_text import headline
 
 Raised = pytest.ExceptionInfo[BaseException]
 
@@ -114,7 +115,7 @@ class Autopsies:
         places = visible_places(excinfo, lens.project)
         assertion = self._assertions.failed(excinfo, places, exception["message"])
         if assertion is not None:  # it has the rest
-            exception = exception | {"message": exception["message"].lstrip().partition("\n")[0]}
+            exception = exception | {"message": headline(exception["message"])}
         failure = ExaminedFailure(excinfo.value, exception, places, assertion=assertion)
         made = autopsy(failure, lens, RECORDED)
         return made | self._around(item, output)

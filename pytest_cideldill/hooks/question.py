@@ -45,6 +45,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.protocol import Configure, Event
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.exception_text import headline
 from pytest_cideldill.rendering.source_text import Texts
 from pytest_cideldill.sourcecode.names import FunctionName, parse_function_name
 from pytest_cideldill.tracing.interface import SourceUnavailable
@@ -291,7 +292,7 @@ class QuestionPlugin:
             outcome = "xfailed" if report.skipped else "xpassed"
         if outcome != "passed":
             self._redactor.look_again()
-            text = self.lens.text(first_line(report), _MESSAGE).partition("\n")[0]
+            text = _headline(self.lens.text(reason_of(report), _MESSAGE))
             if part := subtest_of(report, self.lens):
                 text = f"{part} {text}"
         if report.failed and (place := place_in_report(report, self.lens)) is not None:
@@ -328,7 +329,13 @@ class QuestionPlugin:
                 signal.alarm(_LINGER_S)
 
 
-def first_line(report: pytest.TestReport) -> str:
+def _headline(reason: str) -> str:
+    """The first line; where the message begins with an empty one, the type and the next one."""
+    first, _, rest = reason.partition("\n")
+    return f"{first}{headline(rest)}".strip() if first.endswith(": ") else first
+
+
+def reason_of(report: pytest.TestReport) -> str:
     """Why a test failed or was skipped."""
     if hasattr(report, "wasxfail") and not report.failed:
         return str(report.wasxfail)

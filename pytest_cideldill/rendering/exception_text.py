@@ -43,6 +43,11 @@ def message_of(error: BaseException, lens: Lens) -> str:
     return f"{fields} ({ASK})" if fields else f"({ASK})"
 
 
+def headline(message: str) -> str:
+    """The first line of a message that is not empty: some libraries begin with an empty one."""
+    return message.lstrip().partition("\n")[0]
+
+
 class _ExceptionText:
     """An exception with the ways to render its arguments and attributes.
 

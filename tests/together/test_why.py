@@ -208,6 +208,53 @@ def test_what_fails_behind_the_first_failure_is_named(bench: Bench) -> None:
     ]
 
 
+SPOKEN = """
+    from unittest import mock
+
+    def test_called():
+        send = mock.Mock()
+        send("tea", price=3)
+        send.assert_called_once_with("tea", price=4)
+
+    def test_begins_with_an_empty_line():
+        raise AssertionError("\\nNot equal\\n\\nMismatched elements: 1 / 3")
+
+    def test_reason():
+        assert 1 == 2, "the sum\\nof all"
+
+    def test_long():
+        raise ValueError("\\n".join(map(str, range(30))))
+    """
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("test", "first", "behind"),
+    [
+        (
+            "called",
+            "AssertionError: expected call not found.",
+            ["Expected: mock('tea', price=4)", "Actual: mock('tea', price=3)", "raised in "],
+        ),
+        (
+            "begins_with_an_empty_line",
+            "AssertionError: Not equal",
+            ["Mismatched elements: 1 / 3", "test_spoken.py:10 "],
+        ),
+        ("reason", "AssertionError: the sum", ["of all", "test_spoken.py:13 "]),
+        ("long", "ValueError: 0", [*"12345678", "… 21 more lines of the message"]),
+    ],
+)
+def test_the_lines_of_a_message_are_shown(
+    bench: Bench, test: str, first: str, behind: list[str]
+) -> None:
+    bench.write(test_spoken=SPOKEN)
+    lines = why(bench, f"test_spoken.py::test_{test}")["text"].splitlines()
+    assert first in lines[0]
+    shown = zip(lines[1:], behind, strict=False)
+    assert [line for line, text in shown if not line.strip().startswith(text)] == []
+
+
 BEHIND = """
     import json
 

@@ -25,6 +25,7 @@ from cideldill_mcp.questions.facts import (
 from cideldill_mcp.questions.fitting import Answer, Item, counted, fit, short
 from cideldill_mcp.questions.past import Past
 from pytest_cideldill.protocol.reducer import FAILED
+from pytest_cideldill.reports.words import first_line
 
 _VALUES: Final = 4
 _LATER: Final = 5
@@ -100,7 +101,7 @@ def heading(past: Past) -> str:
     text = f"{test.nodeid}  {test.outcome or 'unfinished'}"
     if report is None or report.exception is None or test.outcome not in FAILED:
         return text
-    message = str(report.exception.get("message") or "").partition("\n")[0]
+    message = first_line(report.exception.get("message"))
     place = report.location or {}
     where = f"  {place.get('file')}:{place.get('line')}" if place.get("file") else ""
     return f"{text}: {report.exception.get('type')}: {short(message, 200)}{where}"

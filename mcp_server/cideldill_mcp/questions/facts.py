@@ -16,6 +16,7 @@ from cideldill_mcp.questions.differences import ABSENT, Difference
 from cideldill_mcp.questions.past import Past
 from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.redaction.tags import TAG
+from pytest_cideldill.reports.words import first_line
 
 CALL: Final = "call"
 HIT: Final = "hit"
@@ -150,7 +151,7 @@ def failure_values(past: Past) -> dict[str, str]:
     if report.phase != "call":
         values["phase"] = report.phase
     exception = report.exception or {}
-    message = str(exception.get("message") or "").partition("\n")[0]
+    message = first_line(exception.get("message"))
     values["exception"] = f"{exception.get('type')}: {message}"
     autopsy = report.autopsy or {}
     assertion = autopsy.get("assertion") or {}

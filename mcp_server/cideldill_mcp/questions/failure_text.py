@@ -14,6 +14,7 @@ from cideldill_mcp.questions.tree import heading
 
 _VALUE: Final = 160
 _SOURCE: Final = 100
+_MESSAGE: Final = 8
 _FRAMES: Final = 4
 _LOCALS: Final = 6
 _BEHIND: Final = 3
@@ -26,6 +27,7 @@ def failure_lines(test: RecordedTest, files: SourceFiles) -> list[str]:
     failed = test.failed
     if failed is None:
         return lines
+    lines += _more_of_message(failed)
     lines += _frames(failed, files)
     lines += _behind(failed)
     if failed.op:
@@ -35,6 +37,17 @@ def failure_lines(test: RecordedTest, files: SourceFiles) -> list[str]:
         lines.append(f"  there: {', '.join(shown)}")
     lines += _failed_behind(test, failed.phase)
     return lines
+
+
+def _more_of_message(failed: Failed) -> Iterator[str]:
+    """The lines below the first one, but not those that explain a comparison: its sides do."""
+    more = [line.rstrip() for line in failed.message.strip().splitlines()[1:] if line.strip()]
+    if failed.op:
+        explained = [at for at, line in enumerate(more) if line.startswith("assert ")]
+        more = more[: explained[0]] if explained else []
+    yield from (f"  {clipped(line, _VALUE)}" for line in more[:_MESSAGE])
+    if len(more) > _MESSAGE:
+        yield f"  … {counted(len(more) - _MESSAGE, 'more line')} of the message"
 
 
 def _frames(failed: Failed, files: SourceFiles) -> Iterator[str]:
