@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 Fail = Callable[[BaseException], bool]
 """Takes an exception that arrived in a callback. True: it is the program's, and is raised again;
-else it was a failure of ours, and nothing is recorded afterwards."""
+else it was a failure of ours, and nothing is recorded afterwards.
+
+An overflow of the stack is not handed to it but dropped, with what was to be recorded: a call there
+would overflow again, and the program would get that exception instead of its own."""
 
 
 class Feed:

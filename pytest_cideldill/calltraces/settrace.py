@@ -104,6 +104,8 @@ class TracingFeed(Feed):
                 keep_as_they_are(frame)
             frame.f_trace_lines = self._wants_lines(code)
             return self._on_frame
+        except RecursionError:
+            pass
         except BaseException as error:
             if not self._fail(error):
                 return None
@@ -131,6 +133,8 @@ class TracingFeed(Feed):
             elif event == "exception":
                 self._exception(frame, arg[1], arg[2])
             return self._on_frame
+        except RecursionError:
+            pass
         except BaseException as error:
             if not self._fail(error):
                 return self._on_frame

@@ -67,6 +67,8 @@ class TracingStarts(StartSource):
                 self._start(frame, key)
             if self._lines is not None and self._lines.is_open(code):
                 return self._on_frame
+        except RecursionError:
+            pass
         except BaseException as error:
             if self.fail(error):
                 self._installer.survive(frame)
@@ -105,6 +107,8 @@ class TracingStarts(StartSource):
                     return self._on_frame
             finally:
                 keep_as_they_are(frame)
+        except RecursionError:
+            return self._on_frame
         except BaseException as error:
             if self.fail(error):
                 self._installer.survive(frame)

@@ -106,6 +106,8 @@ class MonitoringFeed(Feed):
                 if facts is None:
                     return _DISABLE
                 begin(facts, frame)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -117,6 +119,8 @@ class MonitoringFeed(Feed):
                 if find(key(code)) is None:
                     return _DISABLE
                 recorder.resumed(getframe(1), None)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -127,6 +131,8 @@ class MonitoringFeed(Feed):
             try:
                 if find(key(code)) is not None:
                     recorder.resumed(getframe(1), thrown)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -154,6 +160,8 @@ class MonitoringFeed(Feed):
                 if key(frame) not in active:
                     return None if find(key(code)) is not None else _DISABLE
                 returned(frame, value)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -166,6 +174,8 @@ class MonitoringFeed(Feed):
                 if key(frame) not in active:
                     return None if find(key(code)) is not None else _DISABLE
                 yielded(frame, value)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -177,6 +187,8 @@ class MonitoringFeed(Feed):
             try:
                 if key(frame) in active:
                     recorder.unwound(frame, thrown)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -205,6 +217,8 @@ class MonitoringFeed(Feed):
                 if noted is not None and noted.begins(code, line, frame):
                     facts = find(key(code))  # each pass over a line of the asked function counts
                     return _DISABLE if facts is None or not facts.matches else None
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -214,6 +228,8 @@ class MonitoringFeed(Feed):
             __tracebackhide__ = True
             try:
                 recorder.raises(getframe(1), thrown)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -231,6 +247,8 @@ class MonitoringFeed(Feed):
                     recorder.library(frame, name)
                 elif type(called) is not FunctionType and type(called) is not MethodType:
                     return _DISABLE  # `len`, a method of a builtin type
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise

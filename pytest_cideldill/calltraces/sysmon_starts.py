@@ -145,6 +145,8 @@ class MonitoringStarts(StartSource):
                 if number not in noted and not (starts.has_imported and is_imported(getframe(1))):
                     noted[number] = 1
                 return _DISABLE if self._ids[0] != self._ids[1] else None
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -173,6 +175,8 @@ class MonitoringStarts(StartSource):
                     return None
                 off[number] = code
                 return _DISABLE
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -192,6 +196,8 @@ class MonitoringStarts(StartSource):
                     return None
                 off[key(code)] = code
                 return _DISABLE
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise

@@ -500,7 +500,7 @@ class _Recording:
         """Whether an exception is the program's; else it is a failure of ours, and the end."""
         if passes(error):
             return True
-        if not isinstance(error, RecursionError) and not self._failed:
+        if not self._failed:
             self._failed = True
             if self._feed is not None:
                 self._feed.abandon()

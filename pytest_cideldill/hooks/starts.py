@@ -90,7 +90,7 @@ class StartWatch:
         """Whether an exception is the program's; else it is a failure of ours, and the end."""
         if passes(error):
             return True
-        if not isinstance(error, RecursionError) and not self._failed:
+        if not self._failed:
             self._failed = True
             self.close()
             self._rows.add(["reached", "failure", f"pytest-cideldill failed: {text_of(error)}"])

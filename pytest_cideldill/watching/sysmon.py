@@ -111,6 +111,8 @@ class MonitoringFeed:
                         recorder.watch.starts(frame)
                 else:
                     return _DISABLE
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -128,6 +130,8 @@ class MonitoringFeed:
                     self._tool.arm(code)  # it has begun before
                 if watch is not None and not (quiet and recorder.is_quiet()):
                     watch.goes_on(facts, frame)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -149,6 +153,8 @@ class MonitoringFeed:
                 watch = recorder.watch
                 if facts is not None and watch is not None and not recorder.is_quiet():
                     watch.goes_on(facts, frame)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -166,6 +172,8 @@ class MonitoringFeed:
                 watch = recorder.watch
                 if watch is not None and not (quiet and recorder.is_quiet()):
                     watch.line(frame, line)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise
@@ -178,6 +186,8 @@ class MonitoringFeed:
                 watch = recorder.watch
                 if watch is not None and not (quiet and recorder.is_quiet()):
                     watch.leaves(frame, is_over=is_over)
+            except RecursionError:
+                pass
             except BaseException as error:
                 if fail(error):
                     raise

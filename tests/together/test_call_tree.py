@@ -12,6 +12,7 @@ import pytest
 
 from tests.together.conftest import MakeProject
 from tests.together.question_rows import Recorded, record
+from tests.together.workbench import Bench
 
 pytestmark = pytest.mark.full
 
@@ -296,12 +297,46 @@ DEEP = """
         except RecursionError:
             return n
 
+    def endless(n):
+        return endless(n + 1)
+
+    def later():
+        return 1
+
     def test_deep():
         import sys
         assert sys.getrecursionlimit() == 1000
         assert down(0) > 900
         assert down(0) > 900
+        later()
+
+    def test_own():
+        try:
+            endless(0)
+        except RecursionError as error:
+            assert error.__context__ is None
+            place = error.__traceback__
+            while place is not None:
+                assert place.tb_frame.f_code.co_filename == __file__
+                place = place.tb_next
 """
+
+
+def test_the_exception_of_a_recursion_without_end_is_the_program_s(
+    make_project: MakeProject,
+) -> None:
+    recorded = record(make_project(test_d=DEEP), "test_d.py::test_own", tree=True)
+    assert recorded.of("outcome")[1][2] == "passed", recorded.output
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="tracing goes on there")
+def test_what_runs_behind_the_end_of_tracing_is_not_said_to_be_absent(bench: Bench) -> None:
+    bench.write(test_d=DEEP)
+    asked = {"nodeid": "test_d.py::test_deep", "function": "test_d.later"}
+    refused = bench.agent.refused("test_trace", **asked)
+    assert refused["message"].startswith("no call of a function 'test_d.later' was seen in ")
+    assert "ends tracing on 3.11" in refused["message"]
 
 
 def test_a_recursion_without_end_ends_as_ever(make_project: MakeProject) -> None:
