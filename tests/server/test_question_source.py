@@ -162,8 +162,12 @@ def test_what_is_not_there_is_refused_with_a_way_out(
     assert refused.value.code == code
 
 
-def marked(folder: Path, function: str, source: str = SHOP, max_chars: int = 4_000) -> Answer:
+def marked(
+    folder: Path, function: str, source: str = SHOP, max_chars: int = 4_000, cut: str = ""
+) -> Answer:
     recorded = recorded_run(folder, dedent(source).lstrip(), "test_total")
+    if cut:
+        recorded.reached.append(("events", cut))
     files = SourceFiles(recorded.rootdir)
     found = find(files, function=function)
     test = recorded.tests[NODEID]
@@ -218,6 +222,13 @@ def test_what_did_not_run_is_said_to_be_so(tmp_path: Path) -> None:
     text = marked(tmp_path, "shop.never", source).text
     assert "failed: did not run" in text
     assert "|" not in text
+
+
+def test_what_was_not_seen_is_not_said_to_have_run_or_not(tmp_path: Path) -> None:
+    source = SHOP + "\n\ndef never():\n    return 1\n"
+    text = marked(tmp_path, "shop.never", source, cut="another tracer came").text
+    assert "failed: was not seen to run" in text
+    assert text.endswith("another tracer came")
 
 
 @pytest.mark.parametrize("max_chars", [300, 700, 1_500, 4_000, 50_000])

@@ -157,7 +157,7 @@ def _left_out(recorded: Recorded) -> list[str]:
     for file, text in recorded.uncollected[:_NAMED]:
         last = next((each for each in reversed(text.splitlines()) if each.startswith("E ")), "")
         lines.append(f"{file} can't be collected: {last.removeprefix('E ').strip()}")
-    return lines + [text for limit, text in recorded.reached if limit in ("events", "failure")]
+    return lines + recorded.cut
 
 
 async def _flaky(question: Question, contrast: Contrast, asker: Asker) -> list[str]:

@@ -73,6 +73,12 @@ def not_called(function: str, call: int | None, when: str | None, seen: Seen, re
             expected=f"integer from 1 to {count}",
             calls=count,
         )
+    if cut := seen.recorded.cut:
+        return Refusal(
+            ErrorCode.FUNCTION_NOT_FOUND,
+            f"no call of a function {function!r} was seen in {test}: {'; '.join(cut)}",
+            function=function,
+        )
     called = seen.recorded.unmatched or []
     near = close_names(parsed(function), called)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -407,6 +407,11 @@ class Recorded:
     patched: list[str] | None = None
     unforked: dict[int, str] = field(default_factory=dict)
 
+    @property
+    def cut(self) -> list[str]:
+        """Why nothing was recorded from some moment on; empty: all that was wanted is here."""
+        return [text for limit, text in self.reached if limit in ("events", "failure")]
+
 
 def lines_in(phases: Iterable[Phase]) -> list[tuple[Code, set[int]]]:
     """The lines that ran in some phases, by code object."""

@@ -53,8 +53,9 @@ def source_answer(
     items: list[Item] = []
     lines_run = 0
     definitions = _those_that_ran(definitions, test)
+    is_cut = recorded is not None and bool(recorded.cut)
     for at, each in enumerate(definitions[:DEFINITIONS]):
-        marks = None if test is None else _Marks(each, files, test)
+        marks = None if test is None else _Marks(each, files, test, is_cut=is_cut)
         lines_run += 0 if marks is None else len(marks.counts)
         items += _lines_of(each, files, marks, at)
     if len(definitions) > DEFINITIONS:
@@ -186,14 +187,20 @@ def _closing(left_out: Sequence[Item], whole: int) -> str:
 class _Marks:
     """How often a test ran the lines of a definition, and what called it.
 
+    Args:
+        is_cut: Whether more of it may have run than was recorded.
+
     Attributes:
         counts: By line.
         width: Characters of a mark; 0: nothing of it ran.
     """
 
-    def __init__(self, definition: Definition, files: SourceFiles, test: RecordedTest) -> None:
+    def __init__(
+        self, definition: Definition, files: SourceFiles, test: RecordedTest, *, is_cut: bool
+    ) -> None:
         self._definition = definition
         self._test = test
+        self._absent = "was not seen to run" if is_cut else "did not run"
         self.counts: Counter[int] = Counter()
         for code, counts in test.lines:
             if code.file == definition.file:
@@ -240,7 +247,7 @@ class _Marks:
         calls = [call for call in test.calls.values() if self._is_own(call)]
         texts = [f"in {test.nodeid}  {test.outcome}"]
         if not self.counts and not calls:
-            return [f"{texts[0]}: did not run"]
+            return [f"{texts[0]}: {self._absent}"]
         callers = Counter(
             f"{call.parent.code.name} {call.parent.code.file}:{call.line}"
             for call in calls
