@@ -208,6 +208,45 @@ def test_what_fails_behind_the_first_failure_is_named(bench: Bench) -> None:
     ]
 
 
+LITERAL = """
+    class Counter:
+        def __init__(self):
+            self.count = 0
+        def add(self, number):
+            self.count += number
+
+    def seven():
+        return 7
+
+    def test_number():
+        counter = Counter()
+        counter.add(2)
+        counter.add(3)
+        seven()
+        assert counter.count == 7
+
+    def test_none():
+        counter = Counter()
+        counter.add(2)
+        assert counter.count is None
+    """
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("test", "origin"),
+    [
+        ("number", "5 (left at .count) was left by Counter.add call 2  "),
+        ("none", "2 (left at .count) was left by Counter.add  "),
+    ],
+)
+def test_no_call_is_said_to_have_given_a_literal(bench: Bench, test: str, origin: str) -> None:
+    bench.write(test_literal=LITERAL)
+    text = why(bench, f"test_literal.py::test_{test}")["text"]
+    assert f"path: {origin}" in text
+    assert "seven" not in text.partition("suspects:")[2].partition("\n2. ")[0]
+
+
 SPOKEN = """
     from unittest import mock
 

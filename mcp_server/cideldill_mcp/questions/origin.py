@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -193,8 +194,8 @@ def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
 def _of_operand(
     calls: list[Call], failed: Failed, is_test: Callable[[Code], bool]
 ) -> Origin | None:
-    """The last call that gave a side; the side that is an expression first."""
-    sides = [("left", failed.left), ("right", failed.right)]
+    """The last call that gave a side; the one that has a call first. No call gave a literal."""
+    sides = _sides(failed, failed.left, failed.right)
     if "(" in failed.expressions[1] and "(" not in failed.expressions[0]:
         sides.reverse()
     for side, text in sides:
@@ -209,6 +210,12 @@ def _of_operand(
             )
             return Origin(_inward(outer, text), text, side)
     return None
+
+
+def _sides(failed: Failed, left: str, right: str) -> list[tuple[str, str]]:
+    """Both sides with texts of theirs, but for a literal."""
+    sides = zip((("left", left), ("right", right)), failed.expressions, strict=True)
+    return [side for side, expression in sides if not _is_literal(expression)]
 
 
 def _of_attribute(recorded: Recorded, calls: list[Call], failed: Failed) -> Origin | None:
@@ -262,7 +269,7 @@ def _of_inside(
 ) -> Origin | None:
     """The first call that gave what differs: as its result, or inside of it at such a place."""
     step = inside.path[max(inside.path.rfind("."), inside.path.rfind("[")) :]
-    sides = (("left", inside.left), ("right", inside.right))
+    sides = _sides(failed, inside.left, inside.right)
     for side, text in sides:
         whole = _below(failed.insides[side], inside.path)
         gave = next((call for call in calls if _gives(recorded, call, text, whole)), None)
@@ -304,6 +311,14 @@ def _leaves(recorded: Recorded, call: Call) -> Iterator[tuple[str, str]]:
         leaves = recorded.leaves.get(state, {})
         before = {} if name == RESULT else recorded.leaves.get((call.begun or {}).get(name, ""), {})
         yield from (each for each in leaves.items() if before.get(each[0]) != each[1])
+
+
+def _is_literal(expression: str) -> bool:
+    try:
+        ast.literal_eval(expression)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def _says_little(text: str) -> bool:
