@@ -81,7 +81,7 @@ class MonitoringFeed(Feed):
 
     # --- callbacks --------------------------------------------------------------------------
     # Closures, as attributes would be looked up at every event; and each has its own border, as one
-    # around all of them would be one more call.
+    # around all of them would be one more call. An overflow is dropped there, see `feed.Fail`.
 
     def _beginnings(self) -> dict[int, Callable[..., Any]]:
         """Of frames that begin or go on."""

@@ -208,6 +208,41 @@ def test_what_fails_behind_the_first_failure_is_named(bench: Bench) -> None:
     ]
 
 
+CUT = """
+    def used(number):
+        return number
+
+    def down(number):
+        try:
+            return down(number + 1)
+        except RecursionError:
+            return number
+
+    def test_a():
+        down(0)
+        assert used(1) == 1
+
+    def test_worse():
+        assert used(1) == 3
+
+    def test_bad():
+        down(0)
+        assert used(1) == 2
+    """
+
+
+@pytest.mark.full
+def test_what_tracing_missed_is_compared_with_nothing(bench: Bench) -> None:
+    """On 3.11 the recursion limit ends tracing in a test."""
+    bench.write(test_cut=CUT)
+    ends = sys.version_info < (3, 12)
+    reply = why(bench, "test_cut.py::test_worse")
+    assert "only here: used" not in reply["text"]
+    reply = why(bench, "test_cut.py::test_bad")
+    assert ("ends tracing on 3.11" in reply["text"]) == ends
+    assert not (ends and "called last by the test" in reply["text"])
+
+
 LITERAL = """
     class Counter:
         def __init__(self):

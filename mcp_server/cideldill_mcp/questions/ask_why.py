@@ -29,7 +29,7 @@ from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
     from cideldill_mcp.questions.listing import SourceFiles
-    from cideldill_mcp.questions.recorded import RecordedTest
+    from cideldill_mcp.questions.recorded import Recorded
     from cideldill_mcp.questions.why_parts import Part
 
 NAME = "test_why"
@@ -109,11 +109,12 @@ class _Asking:
         from cideldill_mcp.questions.why_parts import differs_part, only_here_part
 
         parts = await self._first_parts(seen)
-        tests = await self._neighbours(seen)
-        test_files = seen.recorded.test_files
-        parts.append(
-            await asyncio.to_thread(only_here_part, seen.test, tests, self.files, test_files)
-        )
+        near = await self._neighbours(seen)
+        tests, test_files = list(near.tests.values()), seen.recorded.test_files
+        if not (seen.recorded.cut or near.cut):
+            parts.append(
+                await asyncio.to_thread(only_here_part, seen.test, tests, self.files, test_files)
+            )
         known = {test.nodeid: Earlier("", test.outcome) for test in tests}
         asker = replace(self._asker, earlier=known.get) if known else self._asker
         compared = await _unless_refused(against_neighbour(asker, self._question, seen))
@@ -131,16 +132,18 @@ class _Asking:
         found = await edits(files.rootdir, seen.test, files, redactor, seen.recorded.test_files)
         return edited_part(found)
 
-    async def _neighbours(self, seen: Seen) -> list[RecordedTest]:
+    async def _neighbours(self, seen: Seen) -> Recorded:
         """Tests near the failing one, and itself among them, with the lines that they ran."""
+        from cideldill_mcp.questions.recorded import Recorded
+
         nodeid, others = seen.test.nodeid, seen.recorded.neighbours
         before = {each: self._before(each) for each in others}
         near = await asyncio.to_thread(candidates, nodeid, others, before.get, MOST_COMPARED)
         if not near:
-            return []
+            return Recorded()
         request = TraceRequest("", [*near, nodeid], ran=True)
         _, recorded = await ran(self._question, request, within_s=_NEIGHBOURS_S)
-        return list(recorded.tests.values())
+        return recorded
 
     def _before(self, nodeid: str) -> str | None:
         earlier = self._asker.earlier(nodeid)

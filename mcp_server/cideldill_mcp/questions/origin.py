@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from cideldill_mcp.questions.recorded import (
     ancestors,
     descendants,
 )
+from pytest_cideldill.sourcecode.quiet import literal
 
 _USUAL: Final = frozenset(
     {"None", "True", "False", "0", "1", "-1", "''", "b''", "[]", "()", "{}", "set()"}
@@ -315,7 +315,7 @@ def _leaves(recorded: Recorded, call: Call) -> Iterator[tuple[str, str]]:
 
 def _is_literal(expression: str) -> bool:
     try:
-        ast.literal_eval(expression)
+        literal(expression)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return False
     return True

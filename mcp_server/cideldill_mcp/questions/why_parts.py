@@ -107,7 +107,9 @@ def path_part(
     lines = path_text(test, phase, wanted, spoken, _PATH).splitlines()
     if not lines:
         return None
-    evidence = [*_of_origin(origin, test), *_inside(origin, phase)]
+    lines += (f"  {text}" for text in recorded.cut)
+    gave = _last_calls(recorded, test) if origin is None else _of_origin(origin, test)
+    evidence = [*gave, *_inside(origin, phase)]
     if origin is None or not origin.text:
         return Part("path", ["path:", *lines], evidence, most=_PATH + 200, least=_LEAST_PATH)
     heads = [f"path: {_came_from(origin)}"]
@@ -154,10 +156,8 @@ def _named(call: Call) -> str:
     return f"{call.code.name}{number}  {call.code.place}"
 
 
-def _of_origin(origin: Origin | None, test: RecordedTest) -> list[Finding]:
+def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
     """The inmost call speaks most; those above it, and what it called last, less."""
-    if origin is None:
-        return _last_calls(test)
     if origin.text:
         what = f"gave {_place(origin)}: {short(origin.text, 40)}"
         weight = _WEIGHTS.get(origin.side, _OF_VARIABLE)
@@ -198,7 +198,7 @@ def _inside(origin: Origin | None, phase: Phase) -> Iterator[Finding]:
                 yield Finding(call.code, INSIDE, 0.4 / depth, "ran on the way")
 
 
-def _last_calls(test: RecordedTest) -> list[Finding]:
+def _last_calls(recorded: Recorded, test: RecordedTest) -> list[Finding]:
     """Where no call gave the wrong value: what the test called itself, the last first."""
     phase, failed = test.failure, test.failed
     roots = [] if phase is None else phase.roots
@@ -206,10 +206,11 @@ def _last_calls(test: RecordedTest) -> list[Finding]:
     if failed is not None:
         calls = [call for call in calls if call.begun_at <= failed.at]
     last = {call.code.number: call.code for call in reversed(calls[-4:])}
-    return [
-        Finding(code, "path", 0.8 / (at + 1), f"called {'by' if at else 'last by'} the test")
-        for at, code in enumerate(last.values())
-    ]
+    found = []
+    for at, code in enumerate(last.values()):
+        how = "by" if at or recorded.cut else "last by"
+        found.append(Finding(code, "path", 0.8 / (at + 1), f"called {how} the test"))
+    return found
 
 
 def swallowed_part(test: RecordedTest) -> Part | None:
