@@ -65,8 +65,7 @@ class Side:
     @property
     def is_cut(self) -> bool:
         """Whether later calls are not recorded."""
-        is_full = any(limit == "calls" for limit, _ in self.recorded.reached)
-        return is_full or bool(self.recorded.cut) or self.test.outcome == "unfinished"
+        return bool(self.recorded.calls_cut) or self.test.outcome == "unfinished"
 
     def key(self, call: Call) -> str:
         """The function of a call, as it is called on both sides: the test is the test."""

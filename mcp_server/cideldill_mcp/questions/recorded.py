@@ -412,6 +412,11 @@ class Recorded:
         """Why nothing was recorded from some moment on; empty: all that was wanted is here."""
         return [text for limit, text in self.reached if limit in ("events", "failure")]
 
+    @property
+    def calls_cut(self) -> list[str]:
+        """The same, and why no calls were."""
+        return [text for limit, text in self.reached if limit in ("calls", "events", "failure")]
+
 
 def lines_in(phases: Iterable[Phase]) -> list[tuple[Code, set[int]]]:
     """The lines that ran in some phases, by code object."""

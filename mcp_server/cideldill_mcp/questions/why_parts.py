@@ -107,7 +107,7 @@ def path_part(
     lines = path_text(test, phase, wanted, spoken, _PATH).splitlines()
     if not lines:
         return None
-    lines += (f"  {text}" for text in recorded.cut)
+    lines += (f"  {text}" for text in recorded.calls_cut)
     gave = _last_calls(recorded, test) if origin is None else _of_origin(origin, test)
     evidence = [*gave, *_inside(origin, phase)]
     if origin is None or not origin.text:
@@ -208,7 +208,7 @@ def _last_calls(recorded: Recorded, test: RecordedTest) -> list[Finding]:
     last = {call.code.number: call.code for call in reversed(calls[-4:])}
     found = []
     for at, code in enumerate(last.values()):
-        how = "by" if at or recorded.cut else "last by"
+        how = "by" if at or recorded.calls_cut else "last by"
         found.append(Finding(code, "path", 0.8 / (at + 1), f"called {how} the test"))
     return found
 
