@@ -33,6 +33,12 @@ _MOST_PARTS: Final = 10
 _FARTHEST: Final = 500
 """Frames of libraries between a call and its caller."""
 
+_BEYOND: Final = 4
+"""Calls near a test may exceed the limit by a fourth."""
+
+_SHARE: Final = 16
+"""Of that a function may have a sixteenth, so that none takes the room of another."""
+
 _MOST_LIBRARIES: Final = 50
 """Functions of libraries that are counted for one call."""
 
@@ -56,13 +62,18 @@ class Arming(Protocol):
 
 
 class ActiveCall:
-    """A call that is not over."""
+    """A call that is not over.
 
-    __slots__ = ("facts", "library", "number", "parts", "states")
+    Args:
+        depth: How many recorded calls are around it.
+    """
 
-    def __init__(self, number: int, facts: CodeFacts) -> None:
+    __slots__ = ("depth", "facts", "library", "number", "parts", "states")
+
+    def __init__(self, number: int, facts: CodeFacts, depth: int) -> None:
         self.number = number
         self.facts = facts
+        self.depth = depth
         self.library: dict[str, int] | None = None
         self.parts = 0
         self.states: Begun | None = None
@@ -111,6 +122,9 @@ class CallRecorder:
         self._most = request.calls
         self.wants_libraries = request.tree or request.counts or choice.is_wanted
         self.is_full = False
+        # Number of the code → calls that were recorded beyond the limit; calls since the last one.
+        self._beyond: dict[int, int] = {}
+        self._skipped: dict[int, int] = {}
         self.source: Arming | None = None
         self._states = States(rows, values, request.states_from) if request.states else None
         self.caught: CaughtRecorder | None = None
@@ -127,13 +141,14 @@ class CallRecorder:
         is_chosen = facts.matches and self._is_chosen(facts, frame)
         if not self._tree and not is_chosen and not self._is_near(facts, frame):
             return
-        if self._recorded >= self._most and not is_chosen:
-            if not self.is_full:
-                self._fill()
+        code = facts.number or self._number(facts)
+        if self._recorded >= self._most and not is_chosen and not self._has_share(code, frame):
+            self._skipped[code] = self._skipped.get(code, 0) + 1
             return
+        if self._skipped and (count := self._skipped.pop(code, 0)):
+            self._add(f'["skipped",{code},{count}]')
         self._recorded += 1
         number = next(self._numbers)
-        code = facts.number or self._number(facts)
         back = frame.f_back
         parent = self.active.get(id(back))
         caller, via = None, ""
@@ -152,7 +167,8 @@ class CallRecorder:
         )
         if caller is not None and not self._tree:
             self._add(f'["caller",{number},{self._number(caller)},{line}]')
-        self.active[id(frame)] = call = ActiveCall(number, facts)
+        depth = 0 if parent is None else parent.depth + 1
+        self.active[id(frame)] = call = ActiveCall(number, facts, depth)
         if self._states is not None:
             call.states = self._states.begin(number, facts, frame)
         if is_chosen:
@@ -248,6 +264,7 @@ class CallRecorder:
         for facts, counts in self._counts.values():
             self._rows.add(["lines", self._number(facts), sorted(counts.items())])
         self._counts.clear()
+        self._skipped.clear()
         for row in self.choice.end_test():
             self._rows.add(row)
         if self._values.is_used_up:
@@ -383,9 +400,23 @@ class CallRecorder:
         message = headline(shown["message"])
         return f"{shown['type']}: {message}" if message else shown["type"]
 
-    def _fill(self) -> None:
-        self.is_full = True
-        self.reach("calls", f"after {self._most:,} calls no further ones were recorded")
+    def _has_share(self, code: int, frame: FrameType) -> bool:
+        """Whether a call is recorded beyond the limit: near a test, as each answer about one that
+        calls much would lack its end. Of a function a level has half as many as the one above.
+        """
+        if not self.is_full:
+            self.is_full = True
+            text = f"after {self._most:,} calls only some of those near the test were recorded"
+            self.reach("calls", text)
+        room = self._most // _BEYOND
+        parent = None if frame.f_back is None else self._of(frame.f_back)
+        if self._recorded - self._most >= room or (parent is None and self.active):
+            return False
+        count, level = self._beyond.get(code, 0), 0 if parent is None else parent.depth
+        if count >= room // _SHARE >> level:
+            return False
+        self._beyond[code] = count + 1
+        return True
 
 
 def _handed_out(frame: FrameType, value: object) -> object:

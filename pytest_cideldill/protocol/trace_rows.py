@@ -17,6 +17,7 @@ may be cut off. A row is an array: its kind, then the columns below.
 | `call` | call, parent, code, line, thread, args, via | a call of user code begins: its number, \
 from 1; the call that it came from, 0 if none; the line there, or 0; the thread's name, empty for \
 the main one; its arguments as `[name, text]`; the library modules that lie between, as text |
+| `skipped` | code, count | so many calls of it have no row since the last one that has |
 | `return` | call, text | it returns |
 | `unwind` | call, text | an exception leaves it: `Type: message` |
 | `yield` | call, text | a generator hands out an item |

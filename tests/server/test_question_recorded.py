@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from cideldill_mcp.questions.call_shapes import Shapes
 from cideldill_mcp.questions.row_reader import read_recorded
 from tests.server.recordings import NODEID, Rows, recorded_run
 
@@ -108,3 +109,19 @@ def test_the_outcome_of_a_test_is_that_of_its_phases(tmp_path: Path) -> None:
     assert {nodeid: test.outcome for nodeid, test in recorded.tests.items()} == {
         nodeid: nodeid for nodeid in outcomes
     }
+
+
+def test_calls_without_rows_count_in_the_numbers_of_later_ones(tmp_path: Path) -> None:
+    rows = Rows()
+    rows.test()
+    root = rows.begin("test_total")
+    rows.call("shop", root)
+    rows.add("reached", "calls", "after 2 calls only some of those near the test were recorded")
+    rows.add("skipped", rows.code("shop"), 3)
+    rows.call("shop", root)
+    rows.end()
+    test = read_recorded(rows.write(tmp_path / "rows")).tests[NODEID]
+    shops = [call for call in test.calls.values() if call.code.qualname == "shop"]
+    assert [(call.ordinal, call.is_beyond) for call in shops] == [(1, False), (5, True)]
+    shapes = Shapes(test.calls)
+    assert shapes.of(shops[0]) != shapes.of(shops[1]), "what was inside is not known"

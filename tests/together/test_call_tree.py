@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sys
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -217,16 +218,28 @@ def test_only_the_wanted_tests_run_and_nothing_is_left(make_project: MakeProject
     assert after == [each for each in before if each != "__pycache__"]
 
 
-def test_a_limit_of_calls_ends_the_recording_and_not_the_test(make_project: MakeProject) -> None:
+def test_beyond_a_limit_of_calls_those_near_the_test_are_recorded(
+    make_project: MakeProject,
+) -> None:
+    """A function has its share, which is less with each level; the others are counted."""
     source = """
-        def f(n): return n
+        def inner(n): return n
+        def middle(n): return inner(n)
+        def last(n): return n
         def test_many():
-            assert sum(f(n) for n in range(5000)) == 12497500
+            for n in range(2000): middle(n)
+            assert last(7) == 7
+            middle(9)
+            inner(5)
     """
-    recorded = record(make_project(test_l=source), "test_l.py::test_many", tree=True, calls=1000)
-    assert len(recorded.of("call")) == 1000
+    recorded = record(make_project(test_l=source), "test_l.py::test_many", tree=True, calls=1600)
+    counts = Counter(recorded.names.values())
+    assert counts == {"test_many": 1, "middle": 800 + 25, "inner": 799 + 12 + 1, "last": 1}
     assert [row[1] for row in recorded.of("reached")] == ["calls"]
     assert recorded.of("outcome")[1][2] == "passed"
+    codes = {row[1]: row[3] for row in recorded.of("code")}
+    skipped = {codes[code]: count for _, code, count in recorded.of("skipped")}
+    assert skipped == {"inner": 2001 - (799 + 12)}
 
 
 def test_a_killed_process_leaves_what_it_saw(make_project: MakeProject) -> None:

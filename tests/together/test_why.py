@@ -243,6 +243,32 @@ def test_what_tracing_missed_is_compared_with_nothing(bench: Bench) -> None:
     assert not (ends and "called last by the test" in reply["text"])
 
 
+MUCH = """
+    def step(number):
+        return number + 1
+
+    def count(limit):
+        number = 0
+        while number < limit:
+            number = step(number)
+        return number
+
+    def label(number):
+        return f"<{number}>"
+
+    def test_label():
+        assert label(count(110_000)) == "<110001>"
+    """
+
+
+@pytest.mark.full
+def test_the_end_of_a_test_that_calls_much_is_known(bench: Bench) -> None:
+    bench.write(test_much=MUCH)
+    text = why(bench, "test_much.py::test_label")["text"]
+    assert "path: '<110000>' (left) was returned by label  " in text
+    assert "after 100,000 calls only some of those near the test were recorded" in text
+
+
 LITERAL = """
     class Counter:
         def __init__(self):

@@ -15,7 +15,8 @@ class Shapes:
     """A number for the shape of each call: calls with equal shapes did the same.
 
     How often a line repeated something, and how deep a recursion went, is no part of a shape.
-    Errors count with their text, results with their kind.
+    Errors count with their text, results with their kind. Calls beyond the limit are like each
+    other only, as it is not known what was inside of them.
     """
 
     def __init__(self, calls: dict[int, Call]) -> None:
@@ -61,7 +62,7 @@ class Shapes:
         self.sizes[call] = size
         self._insides[call] = inside
         ending = call.error if call.error is not None else kind_of(call.result)
-        key = (call.code.number, call.error is not None, ending, inside)
+        key = (call.code.number, call.error is not None, ending, inside, call.is_beyond)
         self._shapes[call] = self._numbers.setdefault(key, len(self._numbers))
 
 

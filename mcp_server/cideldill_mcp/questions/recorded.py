@@ -83,6 +83,7 @@ class Call:
         begun: State of each argument when it began, by name; of those whose text is not all.
         ended: Those that were others at its end; `return`: of the result.
         is_end_lost: Whether it has ended all the same: its test has.
+        is_beyond: Whether it began beyond the limit of calls: those inside of it may be missing.
     """
 
     number: int
@@ -104,6 +105,7 @@ class Call:
     begun: dict[str, str] | None = None
     ended: dict[str, str] | None = None
     is_end_lost: bool = False
+    is_beyond: bool = False
 
     @property
     def has_ended(self) -> bool:

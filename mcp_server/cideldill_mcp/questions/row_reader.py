@@ -108,10 +108,12 @@ class _Reader:
         self._focus: Call | None = None
         self._lines: list[Line] = []
         self._moment = 0
+        self._is_full = False
         self._kinds: dict[str, Callable[..., None]] = {
             "line": self._add_line,
             "change": self._add_change,
             "call": self._add_call,
+            "skipped": self._add_skipped,
             "return": self._add_return,
             "unwind": self._add_unwind,
             "raise": self._add_raise,
@@ -281,6 +283,7 @@ class _Reader:
         self._test.lines.append((self.recorded.codes[code], counts))
 
     def _add_reached(self, limit: str, text: str) -> None:
+        self._is_full |= limit == "calls"
         if (limit, text) not in self.recorded.reached:
             self.recorded.reached.append((limit, text))
         if limit == "lines" and self._focus is not None:
@@ -323,6 +326,7 @@ class _Reader:
         call = Call(number, above, self.recorded.codes[code], ordinal, line, thread, args, via)
         self._calls[number] = call
         call.begun_at = self._tick()
+        call.is_beyond = self._is_full
         if call.code.kind != "function":
             self._begun_in[number] = self._phase
         if above is None:
@@ -331,6 +335,9 @@ class _Reader:
         above.children.append(call)
         if above is self._focus:
             self._note(("call", call))
+
+    def _add_skipped(self, code: int, count: int) -> None:
+        self._ordinals[code] = self._ordinals.get(code, 0) + count
 
     def _phase_now(self) -> Phase:
         if self._phase not in self._test.phases[-1:]:
