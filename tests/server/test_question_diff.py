@@ -63,6 +63,19 @@ def test_the_call_with_equal_arguments_is_the_divergence_and_not_those_around_it
     assert (only.left.code.name, only.differences) == ("c", (Difference("return", "5", "6"),))
 
 
+def test_calls_beyond_the_limit_of_one_side_are_compared_with_none() -> None:
+    """Between them others are missing."""
+    many = [call("a", n) for n in range(9)]
+    few = [call("a", n) for n in (0, 1, 2, 8)]
+    few[-1].is_beyond = True
+    cut = side(call("test_one", 1, *few, result="1"))
+    cut.recorded.reached.append(("calls", "after 4 calls …"))
+    whole = side(call("test_one", 1, *many, result="1"))
+    for left, right in ((cut, whole), (whole, cut)):
+        found = Walk(Comparer(left, right, Noise()), is_same=True).run()
+        assert (found.divergences, found.suspects) == ([], [])
+
+
 def test_a_call_that_hands_on_other_arguments_is_no_suspect() -> None:
     left = side(call("test_one", 1, call("a", 1, result="1")))
     right = side(call("test_two", 2, call("a", 2, result="2")), nodeid="test_it.py::test_two")

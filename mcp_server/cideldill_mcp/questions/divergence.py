@@ -170,7 +170,9 @@ class Walk:
             self._is_asked is everything or (a is not None and self._is_asked(a))
         )
         same = self._is_same if is_equal is None else is_equal
-        children = self._recorded(list(aligned(ours, theirs, *sides)))
+        # Between those beyond the limit of calls others are missing.
+        whole = ([each for each in calls if not each.is_beyond] for calls in (ours, theirs))
+        children = self._recorded(list(aligned(*whole, *sides)))
         return _Pair(a, b, same, is_inside, iter(children))
 
     def _recorded(self, children: list[Both]) -> list[Both]:
