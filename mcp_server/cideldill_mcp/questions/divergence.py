@@ -165,14 +165,15 @@ class Walk:
         *,
         is_equal: bool | None = None,
     ) -> _Pair:
-        sides = self._comparer.left.key, self._comparer.right.key
+        left, right = self._comparer.left, self._comparer.right
         is_inside = (above is not None and above.is_inside) or (
             self._is_asked is everything or (a is not None and self._is_asked(a))
         )
         same = self._is_same if is_equal is None else is_equal
         # Between those beyond the limit of calls others are missing.
-        whole = ([each for each in calls if not each.is_beyond] for calls in (ours, theirs))
-        children = self._recorded(list(aligned(*whole, *sides)))
+        ours = [each for each in ours if not each.is_beyond]
+        theirs = [each for each in theirs if not each.is_beyond]
+        children = self._recorded(list(aligned(ours, theirs, left.key, right.key)))
         return _Pair(a, b, same, is_inside, iter(children))
 
     def _recorded(self, children: list[Both]) -> list[Both]:
