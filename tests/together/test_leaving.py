@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.together.driver import only_stop
+from tests.together.frontend import wait_until
 from tests.together.workbench import Bench
 
 pytestmark = pytest.mark.full
@@ -17,6 +18,7 @@ LOOKING = """
     import atexit
     import gc
     import json
+    import os
     import sys
     import threading
     import types
@@ -60,8 +62,9 @@ LOOKING = """
                 monitoring.free_tool_id(tool)
         found = {"claimed": claimed, "armed": sorted(armed), "events": events}
         found |= {"callbacks": list(map(repr, callbacks)), "tracers": tracers()}
-        with open(file, "w") as report:
+        with open(f"{file}.part", "w") as report:
             json.dump(found, report)
+        os.replace(f"{file}.part", file)
 
     atexit.register(look, "left.json")
 """
@@ -115,7 +118,9 @@ TEST = """
 
 
 def found(bench: Bench, name: str) -> dict[str, Any]:
-    reported: dict[str, Any] = json.loads((bench.root / name).read_text(encoding="utf-8"))
+    file = bench.root / name
+    wait_until(file.exists, f"{name} is there")  # the process ends after its run
+    reported: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return reported
 
 
