@@ -41,8 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.pluginmanager.hasplugin("timeout") or "PYTEST_TIMEOUT" in os.environ:
         return
     if config.option.timeout is None:
-        full = FULL_SECONDS if config.option.full else TEST_SECONDS
-        config.option.timeout = SOAK_SECONDS if config.option.soak else full
+        seconds = FULL_SECONDS if config.option.full else TEST_SECONDS
+        config.option.timeout = SOAK_SECONDS if config.option.soak else seconds
 
 
 @pytest.hookimpl(trylast=True)

@@ -142,7 +142,7 @@ class CallRecorder:
         if not self._tree and not is_chosen and not self._is_near(facts, frame):
             return
         code = facts.number or self._number(facts)
-        if self._recorded >= self._most and not is_chosen and not self._has_share(code, frame):
+        if self._recorded >= self._most and not is_chosen and not self._takes_share(code, frame):
             self._skipped[code] = self._skipped.get(code, 0) + 1
             return
         if self._skipped and (count := self._skipped.pop(code, 0)):
@@ -400,8 +400,8 @@ class CallRecorder:
         message = headline(shown["message"])
         return f"{shown['type']}: {message}" if message else shown["type"]
 
-    def _has_share(self, code: int, frame: FrameType) -> bool:
-        """Whether a call is recorded beyond the limit: near a test, as each answer about one that
+    def _takes_share(self, code: int, frame: FrameType) -> bool:
+        """Whether a call beyond the limit takes a place: near a test, as each answer about one that
         calls much would lack its end. Of a function a level has half as many as the one above.
         """
         if not self.is_full:

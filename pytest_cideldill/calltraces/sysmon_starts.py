@@ -125,6 +125,7 @@ class MonitoringStarts(StartSource):
                 _set_local_events(watch, code, events)
 
     # --- callbacks ------------------------------------------------------------------------------
+    # Each drops an overflow, see `feed.Fail`.
 
     def _discovery(self) -> Callable[..., Any]:
         """Of code that starts for the first time; of all, with a single id."""

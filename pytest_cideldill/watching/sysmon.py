@@ -84,6 +84,7 @@ class MonitoringFeed:
         return _EVENTS.PY_START if self._is_on and self._recorder.wants_calls else 0
 
     # --- callbacks: closures, as attributes would be looked up at every event ---------------------
+    # Each drops an overflow, see `feed.Fail`.
 
     def _beginnings(self) -> dict[int, Callable[..., Any]]:
         recorder, table, fail, quiet = self._recorder, self._table, self._fail, self._recorder.quiet

@@ -50,8 +50,8 @@ def test_a_small_thread_gets_room_elsewhere() -> None:
             thread.start()
             thread.join()
             assert threading.stack_size(0) == size * 1024
-            (found_small, room), raised = found  # one may get a larger stack that another one had
-            assert found_small is is_small or room == stack_room.STACK
+            (was_small, room), raised = found  # one may get a larger stack that another one had
+            assert was_small is is_small or room == stack_room.STACK
             assert room >= 256 * 1024
             assert raised == "division by zero"
     """)

@@ -351,7 +351,7 @@ def test_the_lines_of_a_message_are_shown(
     bench.write(test_spoken=SPOKEN)
     lines = why(bench, f"test_spoken.py::test_{test}")["text"].splitlines()
     assert first in lines[0]
-    shown = zip(lines[1:], behind, strict=False)
+    shown = zip(lines[1 : 1 + len(behind)], behind, strict=True)
     assert [line for line, text in shown if not line.strip().startswith(text)] == []
 
 
