@@ -56,6 +56,7 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"tier: {_tier(config)}"
 
 
+@pytest.hookimpl(tryfirst=True)  # Hypothesis reads all files where one of the tests is its own
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _check_samples(config, items)
     tier = _tier(config)

@@ -132,13 +132,7 @@ def test_the_limits_on_the_page_are_those_that_hold() -> None:
     assert f"{DEFAULTS.max_log_bytes >> 20} MiB" in page
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param((), id="alone"),
-        pytest.param(("-n2",), id="n2", marks=pytest.mark.full),
-    ],
-)
+@pytest.fixture(scope="module", params=[(), ("-n2",)], ids=["alone", "n2"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """A run with lines of many types."""
     project = tmp_path_factory.mktemp("shop")
@@ -169,6 +163,7 @@ def test_the_numbers_of_each_process_have_no_gap(run: Recorded) -> None:
         assert numbers == list(range(1, len(numbers) + 1))
 
 
+@pytest.mark.full
 def test_a_line_that_is_none_is_not_valid(run: Recorded) -> None:
     """The schema can tell."""
     validator = jsonschema.Draft202012Validator(whole_schema())
@@ -187,6 +182,7 @@ def test_a_line_that_is_none_is_not_valid(run: Recorded) -> None:
     assert not validator.is_valid({name: each for name, each in hit.items() if name != "message"})
 
 
+@pytest.mark.full
 def test_the_manifest_reports_what_is_in_the_record(run: Recorded) -> None:
     """And `run.json` the same of its run."""
     manifest = json.loads((run.record / "manifest.json").read_text())
@@ -209,6 +205,7 @@ def test_the_manifest_reports_what_is_in_the_record(run: Recorded) -> None:
 (COMMANDS,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("command", "found"),
     list(

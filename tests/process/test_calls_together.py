@@ -99,7 +99,7 @@ def assert_same(batch: Batch, folder: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.quick("process-3", "without_ids-5")
+@pytest.mark.quick("process-3")
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", ["process", "without_ids"])
 def test_calls_say_together_what_they_say_alone(
@@ -165,6 +165,7 @@ def test_secrets_are_hidden_in_calls_that_are_handled_together(
             part.path.unlink()
 
 
+@pytest.mark.full
 def test_what_a_sensitive_name_holds_is_hidden_whatever_it_is(process: Debuggee) -> None:
     """Also a number, which is hidden nowhere else."""
     for _ in range(20):
@@ -175,6 +176,7 @@ def test_what_a_sensitive_name_holds_is_hidden_whatever_it_is(process: Debuggee)
     assert not any("48151623" in row["pretty_args"][1] for row in rows)
 
 
+@pytest.mark.full
 def test_names_may_become_sensitive_in_the_middle(process: Debuggee) -> None:
     called.two("lamp", "secret-lamp-7")
     process.lens.redactor.extend(names=["right"])
@@ -186,6 +188,7 @@ def test_names_may_become_sensitive_in_the_middle(process: Debuggee) -> None:
     assert "redacted" in second[1]
 
 
+@pytest.mark.full
 def test_one_row_of_a_kind_is_enough(process: Debuggee, tmp_path: Path) -> None:
     called.one(Item(3))
     (batch,) = batches(process)

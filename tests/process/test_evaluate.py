@@ -344,6 +344,7 @@ def test_await_goes_on_in_the_loop_that_a_failure_has_left() -> None:
     assert who.get() == "nobody"
 
 
+@pytest.mark.full
 def test_an_event_that_nobody_waited_for_is_bound_to_no_loop() -> None:
     for made in (asyncio.Event(), asyncio.Condition(), asyncio.Queue[int]()):
         wait = "made.get" if type(made) is asyncio.Queue else "made.wait"
@@ -549,6 +550,7 @@ def test_nothing_is_interrupted_before_and_after() -> None:
     assert interruptor.interrupt() is False
 
 
+@pytest.mark.full
 def test_no_interruption_outlives_its_work() -> None:
     current: list[Interruptor] = [Interruptor()]
     stop = threading.Event()
@@ -611,6 +613,7 @@ def test_locals_that_the_program_holds_itself_are_left_alone() -> None:
     assert held["here"] == here
 
 
+@pytest.mark.full
 def test_a_function_that_outlives_the_frame_keeps_the_values_it_saw() -> None:
     session: dict[str, Any] = {}
 
@@ -651,6 +654,7 @@ sys.settrace(None)
 """
 
 
+@pytest.mark.full
 def test_a_program_can_be_traced_after_an_evaluation() -> None:
     """Taking back an interruption by SetAsyncExc(NULL) made 3.11 hang in the next traced function.
 

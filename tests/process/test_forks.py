@@ -69,6 +69,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.full
 def test_a_child_takes_no_lock_that_a_thread_of_its_parent_held() -> None:
     """It ends with its own status; the pause of its parent goes on."""
     done = subprocess.run(

@@ -154,6 +154,7 @@ def test_variables_of_comprehensions_in_a_class_are_found() -> None:
     assert Made.seen == "[5]"
 
 
+@pytest.mark.full
 def test_values_are_let_go_when_the_function_lets_them_go() -> None:
     """Reading leaves nothing behind, and no reference is counted twice."""
 

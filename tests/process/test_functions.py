@@ -103,6 +103,7 @@ def test_modified_arguments_are_what_the_function_gets(process: Debuggee) -> Non
     assert running.result() == 14
 
 
+@full
 def test_a_parameter_assigned_in_the_frame_reaches_the_call(process: Debuggee) -> None:
     """Frame 0 is the callee with its parameters bound; frame 1 is its caller."""
     process.add(f"{TILLS}:price_of")
@@ -130,6 +131,7 @@ def test_an_assigned_parameter_and_modified_arguments_go_together(process: Debug
     assert running.result() == 15
 
 
+@full
 def test_a_frame_that_is_not_there_is_refused(process: Debuggee) -> None:
     """`invalid_frame`; the pause goes on."""
     process.add(f"{TILLS}:price_of")
@@ -142,6 +144,7 @@ def test_a_frame_that_is_not_there_is_refused(process: Debuggee) -> None:
     running.result()
 
 
+@full
 def test_an_evaluation_hits_no_breakpoint(process: Debuggee) -> None:
     """Evaluation never triggers breakpoints, threads it starts included."""
     process.add(f"{TILLS}:price_of")
@@ -161,6 +164,7 @@ found + [price_of(1)]
     assert not process.has(Stopped)
 
 
+@full
 def test_other_threads_stop_while_one_is_paused(process: Debuggee) -> None:
     """Two simultaneous pauses, numbered; each is resumed by its own id."""
     process.add(f"{TILLS}:price_of")
@@ -247,6 +251,7 @@ def test_functions_of_every_make_are_intercepted(
     assert running.result() == result
 
 
+@full
 def test_a_closure_keeps_its_own_variables(process: Debuggee) -> None:
     """The original runs over the same cells; a second closure of the same code has others."""
     first, second = counter(1), counter(10)
@@ -270,6 +275,7 @@ USED_UP: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
 """Functions that make something that goes on later, and how it does."""
 
 
+@full
 def test_generators_and_coroutines_stop_when_they_are_called(process: Debuggee) -> None:
     """An error instead comes when it starts, as one of theirs would."""
     priced = [price_of, price_twice, *(function for function, _ in USED_UP)]
@@ -295,6 +301,7 @@ def check_that_it_stops_when_it_is_called(
         use(made)
 
 
+@full
 def test_a_skipped_generator_yields_the_items_of_a_list(process: Debuggee) -> None:
     process.add(f"{TILLS}.price*")
     cases: list[tuple[int, object, object]] = [
@@ -313,6 +320,7 @@ def test_a_skipped_generator_yields_the_items_of_a_list(process: Debuggee) -> No
         assert running.result() == result, (index, fake)
 
 
+@full
 def test_an_alarm_at_a_generator_s_pause_comes_out_of_the_call(process: Debuggee) -> None:
     """A time limit of the test's is none of the client's exceptions, which come later."""
     process.add(f"{TILLS}:prices_in_turn")
@@ -389,6 +397,7 @@ def test_where_nothing_can_be_planted_a_nested_function_is_bound_when_it_starts(
     assert process.stops(inner)["call_data"]["method_name"] == "inner"
 
 
+@full
 def test_references_taken_before_are_intercepted_too(process: Debuggee) -> None:
     """`from shop.cart import total` happened long ago."""
     taken = price_of

@@ -113,6 +113,7 @@ def test_jobs_run_on_the_parked_thread_one_after_the_other() -> None:
     running.result()
 
 
+@pytest.mark.full
 def test_of_two_who_resume_at_once_one_wins_and_the_other_is_refused() -> None:
     """`breakpoint_continue`: the other gets `pause_not_found`, in any interleaving."""
     for _ in range(50):
@@ -188,6 +189,7 @@ def test_releasing_all_lets_every_thread_go_on_and_nobody_park_again(by: str) ->
     assert not parking.gate.holds_any
 
 
+@pytest.mark.full
 def test_a_release_misses_no_thread_that_is_just_parking() -> None:
     """The two races: parked after the release looked, and looked at before it was parked."""
     for _ in range(30):
@@ -267,6 +269,7 @@ def parks_until_interrupted(parking):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "script",
     [

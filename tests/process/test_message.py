@@ -277,6 +277,7 @@ if sys.version_info >= (3, 12):  # before, a path is made of plain strings
     HOSTILE["path of a string"] = lambda: pathlib.PurePosixPath(Text("text"))
 
 
+@pytest.mark.full
 @for_each("kind", HOSTILE)
 @for_each("template", ["{x}", "a {x} b {x}", "{x, 1}", "{x} {x} {number} {text}"])
 def test_plain_fields_run_no_code_of_the_program(reported: At, kind: str, template: str) -> None:
@@ -326,6 +327,7 @@ def test_conversions_and_formats_are_those_of_f_strings(
     assert message.startswith(shown) if shown.endswith("|") else message == shown
 
 
+@pytest.mark.full
 @for_each(
     ("template", "shown"),
     [
@@ -498,7 +500,6 @@ PIECES = ["%", "%s", "{{", "}}", "é", "\n", "{a}", "{b!r}", "{c:>4}", "{a, b}",
 
 
 @pytest.mark.full
-@pytest.mark.quick("50")
 @pytest.mark.parametrize("count", [50, 300])
 def test_any_mixture_is_what_an_f_string_gives(
     reported: At, monkeypatch: pytest.MonkeyPatch, count: int

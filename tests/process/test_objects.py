@@ -354,7 +354,6 @@ def test_no_user_code_runs(bench: Bench) -> None:
 
 @pytest.mark.sample("object", "Exception", "dict", "str", "meta", "lazy", "registered")
 @pytest.mark.full
-@pytest.mark.quick("object")
 @pytest.mark.parametrize("kind", [*counted.BASES, "meta", "lazy", "registered"])
 def test_no_hook_of_a_class_is_asked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copyreg, "dispatch_table", copyreg.dispatch_table.copy())
@@ -429,6 +428,7 @@ def test_nothing_stops_or_records_what_dill_runs() -> None:
     assert not guard.is_quiet()
 
 
+@pytest.mark.full
 def test_deep_nesting_is_survived(bench: Bench) -> None:
     deep: list[Any] = []
     for _ in range(100_000):
@@ -486,6 +486,7 @@ def test_what_is_too_large_is_called_by_its_snapshot_except_at_a_pause() -> None
     assert bench.copied([lambda: 1, value]) is None
 
 
+@pytest.mark.full
 def test_what_takes_too_long_is_given_up() -> None:
     with pytest.raises(Unfit):
         fast([Cart(1)] * 2, 1 << 20, Deadline(-1))
@@ -545,6 +546,7 @@ def test_what_waits_to_be_named_is_taken_once(bench: Bench) -> None:
     assert bench.objects._waiting == {}
 
 
+@pytest.mark.full
 def test_pickling_and_the_snapshot_share_the_time(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -576,6 +578,7 @@ def test_an_object_is_taken_as_it_was(bench: Bench) -> None:
     assert [bench.objects.identify(each).cid for each in frozen] == names
 
 
+@pytest.mark.full
 def test_nothing_is_kept_alive(bench: Bench) -> None:
     class Local:
         pass
@@ -594,6 +597,7 @@ def test_nothing_is_kept_alive(bench: Bench) -> None:
     assert gone[0]() is None
 
 
+@pytest.mark.full
 def test_many_threads_may_freeze_at_once(bench: Bench) -> None:
     values = [tree(random.Random(seed), plain=False) for seed in range(60)]
     names = [bench.recorded(value).cid for value in values]
@@ -611,6 +615,7 @@ def test_many_threads_may_freeze_at_once(bench: Bench) -> None:
     assert found == [names] * 4
 
 
+@pytest.mark.full
 def test_dill_is_imported_late_and_changes_nothing_in_pickle() -> None:
     script = """
         import pickle, sys
@@ -654,7 +659,7 @@ def atom(generator: random.Random) -> object:
 
 
 @pytest.mark.full
-@pytest.mark.quick("3-*")
+@pytest.mark.quick("3-1024")
 @pytest.mark.parametrize("most", [1_048_576, 1_024])
 @pytest.mark.parametrize("seeds", [3, 20])
 def test_numbers_and_strings_are_called_by_their_pickles(

@@ -123,6 +123,7 @@ def test_nothing_of_a_record_is_markup_of_a_summary(hostile: Any) -> None:
     assert code("x" * 500).endswith("x…`")
 
 
+@pytest.mark.full
 def test_a_summary_has_room_on_its_page(tmp_path: Path) -> None:
     """GitHub shows none that makes all of them longer than a megabyte."""
     failures = [(f"test_{number}", {"message": "x" * 30_000}) for number in range(200)]
@@ -167,6 +168,7 @@ def test_a_page_is_bounded_and_says_what_it_left_out(tmp_path: Path) -> None:
     assert reported["left_out"] == "200 hits and 200 calls"
 
 
+@pytest.mark.full
 def test_calls_are_shown_as_a_tree_of_any_depth(tmp_path: Path) -> None:
     """Below their callers; a caller that is not there, or a circle, harms nobody."""
     writer = Writer().begin()

@@ -105,6 +105,8 @@ def test_only_the_owner_can_read_the_file(path: str) -> None:
     position.close()
 
 
+@pytest.mark.full
+@pytest.mark.quick("os.abort*")
 @pytest.mark.parametrize(
     ("death", "status"),
     [

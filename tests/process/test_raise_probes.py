@@ -163,6 +163,7 @@ def test_a_module_is_not_asked_by_its_own_code() -> None:
         del sys.modules["eager"]
 
 
+@pytest.mark.full
 def test_classes_are_not_kept_alive() -> None:
     """Ids are used again by other classes: what was decided goes with the class."""
     lab = Lab("Exception")

@@ -99,7 +99,6 @@ def test_nothing_of_a_planted_secret_is_left_in_bytes(name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.quick("7")
 @pytest.mark.parametrize("step", [3, 7])
 @for_each("name", PLANTED)
 def test_a_secret_that_reaches_over_the_limit_is_replaced_as_a_whole(step: int, name: str) -> None:

@@ -313,6 +313,7 @@ def test_merging_obeys_the_size_and_skips_damaged_rows(tmp_path: Path) -> None:
     merged.close()
 
 
+@pytest.mark.full
 def test_merging_can_be_stopped_after_some_megabytes(tmp_path: Path) -> None:
     store = CIDStore(tmp_path / "one.db", max_object_bytes=BATCH_BYTES)
     filled(store, *("x" * (BATCH_BYTES // 4) + str(number) for number in range(12)))

@@ -171,6 +171,7 @@ def large() -> object:
     return {"rows": rows, "more": rows}
 
 
+@pytest.mark.full
 def test_a_description_is_bounded() -> None:
     text = json.dumps(describe(large(), depth=20))
     assert len(text) < 4 * tree.MAX_CHARACTERS

@@ -80,6 +80,7 @@ def without_mcp(folder: Path, raises: str) -> str:
     return str(folder)
 
 
+@pytest.mark.full
 @pytest.mark.sample(
     "--pdb-", "--cideldill-lease=soon-", "--co-", "-f-", "--fixtures-", "--cideldill-tools=all-"
 )
@@ -140,6 +141,7 @@ def test_a_port_that_is_in_use_is_one_clear_line(project: Path) -> None:
         assert "error: --cideldill-http-address: can't listen on" in done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "place", ["environment", full("ini file"), full("ini file and command line")]
 )
@@ -202,6 +204,7 @@ def test_help_and_version_work_beside_the_switch(project: Path, option: str) -> 
     assert expected in done.stdout + done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("lookup", "found"),
     [

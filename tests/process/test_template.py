@@ -209,6 +209,7 @@ def as_template(parts: tuple[str | Field, ...]) -> list[object]:
     ]
 
 
+@pytest.mark.full
 @for_each("seed", range(8))
 def test_random_templates_mean_what_they_mean_as_f_strings(seed: int) -> None:
     choice = random.Random(seed)

@@ -65,6 +65,7 @@ def test_what_fits_is_left_alone() -> None:
     assert fitted(whole, len(dumps(whole))) is whole
 
 
+@pytest.mark.full
 def test_the_most_useful_stays_longest() -> None:
     """Variables of callers go first, then outer frames, the trace, most parts of objects, old
     output, other variables, all parts of objects, those of operands, frames of callers last.

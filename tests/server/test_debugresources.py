@@ -254,6 +254,7 @@ async def test_threads_are_those_of_all_processes_and_one_is_the_current() -> No
         assert [each["isCurrent"] for each in body["threads"]] == [False, True]
 
 
+@pytest.mark.full
 @in_loop
 async def test_a_process_that_does_not_answer_delays_nobody() -> None:
     """019, SC-006: what it told before is told again, with the reason; others answer as ever."""
@@ -326,6 +327,7 @@ async def test_breakpoints_are_those_of_the_tool() -> None:
         assert (body["truncated"], body["total_count"]) == (True, 503)
 
 
+@pytest.mark.full
 @in_loop
 async def test_a_file_of_other_loaded_code_is_reported_if_the_process_says_so() -> None:
     """And remembered when it is gone."""

@@ -192,6 +192,7 @@ def test_lines_that_were_deleted_in_a_branch_count_if_it_ran(repository: Reposit
         assert f"- {deleted.strip()}  (deleted below line " in line
 
 
+@pytest.mark.full
 def test_the_last_commit_is_shown_if_the_working_tree_did_not_change_what_ran(
     repository: Repository,
 ) -> None:
@@ -235,6 +236,7 @@ def test_edits_of_tests_alone_come_behind_those_of_the_last_commit(
     ]
 
 
+@pytest.mark.full
 def test_renamed_untracked_and_ignored_files(repository: Repository) -> None:
     repository.commit(old=BEFORE, other="A = 1\n")
     repository.git("mv", "old.py", FILE)
@@ -296,6 +298,7 @@ def test_without_git_nothing_is_shown(
     assert edited(repository) == Remarks()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.name != "posix", reason="it is a shell script")
 def test_a_git_that_hangs_is_ended(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -352,6 +355,7 @@ def test_settings_of_the_user_and_variables_of_hooks_change_nothing(
     assert edited(repository).lines[1].endswith("- n += 1 | + n += 2")
 
 
+@pytest.mark.full
 def test_a_submodule_is_no_obstacle(tmp_path: Path) -> None:
     inner = Repository(tmp_path / "inner")
     inner.commit(lib="A = 1\n")

@@ -221,6 +221,7 @@ async def test_a_breakpoint_waits_for_a_busy_process_only_so_long(
         assert "does not answer" in reply["message"]
 
 
+@pytest.mark.full
 @in_loop
 async def test_an_evaluation_that_takes_too_long_is_interrupted_and_reported(
     monkeypatch: pytest.MonkeyPatch,
@@ -250,6 +251,7 @@ async def test_an_evaluation_that_takes_too_long_is_interrupted_and_reported(
 # --- many processes ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @in_loop
 async def test_many_processes_that_have_much_to_send_leave_the_loop_to_others() -> None:
     """`docs/scale.md`: one connection at a time, and a little of it."""
@@ -339,6 +341,7 @@ async def test_where_a_socket_path_is_too_long_it_is_loopback(
         await front.until(lambda: run.warnings == ["over TCP"])
 
 
+@pytest.mark.full
 @in_loop
 async def test_closing_releases_everybody_and_hangs_up() -> None:
     """Paused tests are released before the run is ended."""

@@ -86,6 +86,7 @@ class Spy:
         return [set(reply["contents"]) for reply in self.replies]
 
 
+@pytest.mark.full
 @in_loop
 async def test_files_are_read_once_and_again_when_they_change(
     root: Path, monkeypatch: pytest.MonkeyPatch
@@ -189,6 +190,7 @@ async def test_an_interpreter_without_our_package_says_so_itself(
         await sources_of(recipe_of(root)).all()
 
 
+@pytest.mark.full
 @in_loop
 async def test_a_helper_that_hangs_is_ended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every wait is bounded."""

@@ -87,7 +87,7 @@ def fill(log: EventLog, seed: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.full
-@pytest.mark.quick("0", "5")
+@pytest.mark.quick("0")
 @pytest.mark.parametrize("seed", range(8))
 def test_readers_get_rows_as_events(log: EventLog, seed: int) -> None:
     """From any cursor, in pages of any size, in memory and in the file."""

@@ -627,8 +627,8 @@ def in_series(rows: list[dict[str, Any]]) -> columns.Series:
 
 
 @pytest.mark.full
-@pytest.mark.quick("0-10")
-@pytest.mark.parametrize(("first", "end"), [(0, 10), (10, 40)])
+@pytest.mark.quick("0-3")
+@pytest.mark.parametrize(("first", "end"), [(0, 3), (3, 40)])
 def test_of_rows_the_same_is_pushed_as_of_events(first: int, end: int) -> None:
     """In the same order, whatever series they came in."""
 
@@ -680,6 +680,7 @@ def test_rows_that_were_left_out_are_not_kept(monkeypatch: pytest.MonkeyPatch) -
     assert sum(ref() is not None for ref in alive) == 2
 
 
+@pytest.mark.full
 @in_loop
 async def test_replies_have_their_turn_between_notifications_that_are_sent_together() -> None:
     """And many are sent at once."""

@@ -96,6 +96,8 @@ def test_rounds_alike_are_folded_and_the_one_that_differs_is_shown(tmp_path: Pat
     ]
 
 
+@pytest.mark.full
+@pytest.mark.quick("*-500")
 @pytest.mark.parametrize(
     ("odd", "rounds"), [("a result of another kind", 5_000), ("another shape inside", 500)]
 )

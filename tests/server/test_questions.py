@@ -147,6 +147,7 @@ async def test_who_gives_up_leaves_the_others_waiting(ask: Ask, started: Started
     assert first.cancelled()
 
 
+@pytest.mark.full
 @in_loop
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes")
 async def test_a_process_that_nobody_asks_ends_and_the_next_question_has_another(

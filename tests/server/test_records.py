@@ -396,6 +396,7 @@ def test_a_running_call_that_is_gone_still_ends_in_the_count(
     assert page(filed, CallFilter(status="success")).total == 9
 
 
+@pytest.mark.full
 def test_the_file_does_not_grow_beyond_its_bound(
     filed: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

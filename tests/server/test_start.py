@@ -139,6 +139,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
     return Served(answers, json.loads(modules[0]), done.stderr if done.returncode else "")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("opening", ["initialize", "server/discover"])
 def test_a_client_is_served_with_and_without_a_handshake(served: Served, opening: str) -> None:
     first, second = served.answers[opening]
@@ -146,12 +147,14 @@ def test_a_client_is_served_with_and_without_a_handshake(served: Served, opening
     assert {tool["name"] for tool in second["result"]["tools"]} > {"test_run", "test_why"}
 
 
+@pytest.mark.full
 def test_on_stdio_no_client_of_the_library_is_imported_and_nothing_of_http(served: Served) -> None:
     assert "mcp.server.runner" in served.modules
     assert [name for name in served.modules if name.startswith(NOT_ON_STDIO)] == []
     assert {name.partition(".")[0] for name in served.modules} & NO_LIBRARY == set()
 
 
+@pytest.mark.full
 def test_what_was_deferred_is_there_when_it_is_used(served: Served) -> None:
     """Only models of the wire are built late, and the names of the packages come with their use."""
     assert served.failure == ""

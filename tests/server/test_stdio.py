@@ -430,6 +430,7 @@ def test_senders_wait_while_much_is_unsent_and_nothing_is_lost(
     anyio.run(main)
 
 
+@pytest.mark.full
 def test_a_reply_waits_for_few_lines_of_a_client_that_reads_slowly() -> None:
     """Pushes wait while little is unsent, and replies don't."""
 
@@ -496,6 +497,7 @@ os.write(write_fd, os.read(read_fd, 100))
 """
 
 
+@pytest.mark.full
 def test_after_the_claim_only_the_transport_reaches_the_wire() -> None:
     paths = os.pathsep.join(sys.path)
     done = subprocess.run(

@@ -122,6 +122,7 @@ def test_each_name_has_its_own_time() -> None:
     assert story.reported == [(0, "x"), (0.1, "y"), (0.2, "z"), (0.4, "x"), (0.5, "y")]
 
 
+@pytest.mark.full
 def test_whatever_happens_each_change_is_reported_in_time_and_not_too_often() -> None:
     for seed in range(20):
         check_times(seed)
@@ -301,6 +302,7 @@ async def test_hits_and_records(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await see.by(see.event(process, counted)) == {BREAKPOINTS}
 
 
+@pytest.mark.full
 @in_loop
 async def test_many_changes_at_once_are_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """At once, and in the order in which the first ones came."""

@@ -80,7 +80,6 @@ CASES: tuple[DiffCase, ...] = (
         {"function": "test_neighbour.fee", "line": 7, "path": "return", "left": "15", "right": "9"},
         bad="test_fee[10-9]",
         good=None,
-        is_quick=True,
     ),
     DiffCase(
         "deep",
@@ -584,6 +583,7 @@ CASES: tuple[DiffCase, ...] = (
         """,
         ("only the outcomes differ: the same calls",),
         None,
+        is_quick=True,
     ),
     DiffCase(
         "clock",

@@ -67,6 +67,7 @@ PROGRAMS: tuple[Case, ...] = (
         """,
         ("down(n=30) → 30", "levels alike", "down(n=0) → 0", "assert"),
         outcome="failed",
+        is_quick=True,
     ),
     Case(
         "chosen",
@@ -451,7 +452,6 @@ PROGRAMS: tuple[Case, ...] = (
         """,
         ("10,000 rounds", "round 7655", "price=-5", "→ true", "found=7653"),
         {"function": "total"},
-        is_quick=True,
     ),
     Case(
         "calls",

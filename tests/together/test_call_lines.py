@@ -144,8 +144,7 @@ def _replayed(recorded: Recorded) -> dict[str, str]:
 @pytest.mark.parametrize(
     "function",
     [
-        pytest.param("loops", marks=pytest.mark.quick),
-        *("tries", "unpacks", "matches", "generates", "awaits", "closes"),
+        *("loops", "tries", "unpacks", "matches", "generates", "awaits", "closes"),
     ],
 )
 def test_replayed_changes_give_the_locals_at_the_end(

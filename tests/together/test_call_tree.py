@@ -178,7 +178,6 @@ MIXED = """
 """
 
 
-@pytest.mark.quick
 def test_what_the_tree_says_of_each_call(make_project: MakeProject) -> None:
     recorded = record(make_project(test_m=MIXED), "test_m.py::test_mixed", tree=True)
     names = recorded.names
@@ -342,7 +341,6 @@ def test_the_exception_of_a_recursion_without_end_is_the_program_s(
     assert recorded.of("outcome")[1][2] == "passed", recorded.output
 
 
-@pytest.mark.full
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="tracing goes on there")
 def test_what_runs_behind_the_end_of_tracing_is_not_said_to_be_absent(bench: Bench) -> None:
     bench.write(test_d=DEEP)

@@ -190,6 +190,7 @@ def test_an_absolute_path_is_shown_relative_and_stops(shapes: Bench) -> None:
     shapes.go_on(stop)
 
 
+@full
 @pytest.mark.parametrize(
     "spelling",
     ["{root}/geo/shapes.py::Box.volume", "./geo/shapes.py::Box::volume"],
@@ -322,7 +323,6 @@ FORMS = {
 
 
 @pytest.mark.full
-@pytest.mark.quick("some")
 @pytest.mark.parametrize(
     "names",
     [
@@ -390,7 +390,6 @@ REFUSED: list[tuple[dict[str, str], str, str]] = [
 
 
 @pytest.mark.full
-@pytest.mark.quick("one of each")
 @pytest.mark.parametrize(
     "cases",
     [

@@ -64,7 +64,7 @@ def known(text: str) -> str:
     return _TAG.sub("#", text)
 
 
-OFTEN = frozenset({"noise", "secrets", "flaky", "strict", "passes"})
+OFTEN = frozenset({"neighbour", "noise", "secrets", "flaky", "passes"})
 """Programs of the full tier, beside the quick ones; all others are in the soak tier."""
 
 

@@ -200,6 +200,7 @@ QUICK_THEN = """
 """
 
 
+@full
 def test_a_pause_shows_what_was_before_it(bench: Bench) -> None:
     """Whoever gets the stop finds the tests before it ended, in order."""
     stop = bench.stop_of(QUICK_THEN.format(then="assert 0"))

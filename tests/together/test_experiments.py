@@ -26,7 +26,7 @@ COMMAND = "import sys; from cideldill_mcp.commands.main import main; sys.exit(ma
 
 full, soak = pytest.mark.full, pytest.mark.soak
 
-OFTEN = ("waiting", "wrapped")
+OFTEN = ("comparison", "waiting", "wrapped")
 """Programs that are tried in the full tier; all others are in the soak tier."""
 
 SHOP = """
@@ -145,13 +145,23 @@ def experiments_of(case: Case) -> list[dict[str, Any]]:
     ]
 
 
+def test_a_patch_flips_a_test_and_changes_no_file(asking: Bench) -> None:
+    (case,) = [each for each in CASES if each.name == "comparison"]
+    before = digest_of(asking.root)
+    reply = ask(asking, [case.failing], experiments_of(case)[0])
+    found = of(reply, "patch")
+    assert (found["applied"], found["flips"], found["breaks"]) == (True, [case.failing], [])
+    assert reply["cause"] == "patch"
+    assert digest_of(asking.root) == before
+
+
 @pytest.mark.parametrize(
     "case",
     [
         pytest.param(
             each,
             id=each.name,
-            marks=[] if each.name == "comparison" else full if each.name in OFTEN else soak,
+            marks=full if each.name in OFTEN else soak,
         )
         for each in CASES
     ],

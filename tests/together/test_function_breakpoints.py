@@ -165,6 +165,7 @@ MANY_CALLS = """
 """
 
 
+@full
 def test_a_condition_chooses_the_calls_that_pause(shapes: Bench) -> None:
     """`condition` (expression over the arguments)."""
     shapes.breakpoint("area", condition="width > 2 and height == 2")

@@ -73,6 +73,7 @@ def test_the_line_of_the_server_is_reported_and_nothing_that_others_could_have_m
         assert reported.stdout == f"cideldill: {place.url} token {place.token}\n"
 
 
+@pytest.mark.full
 def test_where_no_server_runs_it_says_so(tmp_path: Path) -> None:
     """What a server left that was killed with everything it had started is no server."""
     with closing(socket.create_server(("127.0.0.1", 0))) as free:

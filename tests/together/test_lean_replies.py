@@ -259,6 +259,7 @@ def test_each_test_of_the_benchmark_has_facts() -> None:
     assert list(FACTS) == [nodeid.rpartition("::")[2] for nodeid in NODEIDS]
 
 
+@full
 @pytest.mark.parametrize(
     "nodeid",
     [

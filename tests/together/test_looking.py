@@ -30,6 +30,7 @@ CLOSURES = """
 """
 
 
+@pytest.mark.full
 def test_stack_and_variables_of_a_pause(bench: Bench) -> None:
     """Names first, then values; external frames are told apart."""
     agent = bench.agent

@@ -265,7 +265,6 @@ HANGS = """
 """
 
 
-@pytest.mark.full
 def test_the_stacks_that_pytest_timeout_dumps_name_our_thread_by_its_frames(
     make_project: MakeProject,
 ) -> None:

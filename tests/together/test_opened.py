@@ -190,6 +190,7 @@ NO_RECORDS: dict[str, dict[str, Any] | None] = {
 """What is said of a manifest."""
 
 
+@pytest.mark.full
 def test_what_is_no_record_is_refused_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,7 +69,6 @@ def outcome(ran: Ran, name: str) -> str:
     return found.pop()
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_file_is_compiled_from_its_patched_text(runs: Runs, kind: str) -> None:
     """pytest's defaults: prepended folders, rewritten assertions."""
@@ -136,7 +135,6 @@ def test_libraries_that_pytest_imports_can_be_patched(tmp_path: Path, library: s
     assert digest(file.parent) == before
 
 
-@pytest.mark.quick
 def test_what_a_client_sends_is_what_runs(tmp_path: Path) -> None:
     """From an edit and a diff to outcomes; the diff was made of a text that has moved since."""
     root = tmp_path / "project"

@@ -196,6 +196,7 @@ def test_the_lease_lets_a_forgotten_pause_go_on(tmp_path: Path) -> None:
         assert (gone["error"], gone["reason"]) == ("pause_not_found", "already_resumed")
 
 
+@full
 def test_a_pause_goes_on_once_and_only_as_its_phase_allows(bench: Bench) -> None:
     """`breakpoint_continue`: a refused request leaves it paused."""
     stop = bench.stop_of("def test_bad(): assert 0\n")

@@ -72,7 +72,7 @@ def plain(text: str) -> str:
     return _SECONDS.sub("…", _TAG.sub("#…>", text))
 
 
-OFTEN = frozenset({"exceptions", "secret_lines", "uncollected"})
+OFTEN = frozenset({"exceptions", "loop", "secret_lines", "uncollected"})
 
 
 def tier(case: Case, number: int) -> pytest.MarkDecorator:

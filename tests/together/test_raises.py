@@ -76,6 +76,7 @@ def shop(bench: Bench) -> Bench:
     return bench
 
 
+@full
 def test_a_raise_stops_before_anyone_handles_it(shop: Bench) -> None:
     """Raised by C code, in Python with a cause, by a library: where the user's code sees it first.
 

@@ -61,6 +61,7 @@ def statements(files: SourceFiles, test: RecordedTest) -> dict[str, set[int]]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", KINDS)
 def test_each_line_that_ran_is_there_and_no_other(
     kinds: Recorded, project: Path, tmp_path: Path, name: str

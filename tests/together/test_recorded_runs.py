@@ -57,6 +57,7 @@ def outcomes(run: Recorded) -> dict[str, int]:
     return counted
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "workers",
     [pytest.param((), id="alone"), pytest.param(("-n2",), id="n2", marks=pytest.mark.full)],

@@ -71,6 +71,7 @@ def test_tracepoints_of_a_run_are_reported_by_its_reply_and_gone_with_it(till: B
     assert [hit["message"] for hit in reply["hits"]] == ["end 12"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("second", "error", "more"),
     [

@@ -350,6 +350,7 @@ STUBBORN = """
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_recorded", [pytest.param(False, marks=pytest.mark.full), True])
 def test_what_can_t_be_had_of_the_interpreter_is_refused_by_name(
     tmp_path: Path, is_recorded: bool

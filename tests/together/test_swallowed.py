@@ -50,6 +50,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Read:
     return read(recorded, root)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_a_test_swallows_is_reported_and_nothing_else(case: Swallowed, seen: Read) -> None:
     test = seen.tests[case.nodeid]
@@ -100,6 +101,7 @@ def test_what_many_random_programs_swallow_is_what_they_note(tmp_path: Path) -> 
     _assert_is_what_programs_note(tmp_path, range(20, 300))
 
 
+@pytest.mark.full
 def test_no_code_of_the_program_runs_and_nothing_is_kept_alive(seen: Read) -> None:
     test = seen.tests["test_m.py::test_it"]
     assert test.failure is not None

@@ -88,6 +88,7 @@ CHAIN = """
 """
 
 
+@full
 def test_the_stack_goes_on_in_the_task_that_awaits(bench: Bench) -> None:
     """Between the paused task and its loop: frames to look into and to change like all others."""
     break_at(bench, CHAIN)

@@ -69,7 +69,6 @@ def seeded(bench: Bench) -> Bench:
 
 
 @pytest.mark.full
-@pytest.mark.quick("branch")
 @pytest.mark.sample("branch", "setup_error")
 @pytest.mark.parametrize("name", FAILING)
 def test_the_faulty_function_is_among_the_suspects_with_its_source(

@@ -144,6 +144,7 @@ def check_that_each_test_counts_once(path: Path, seed: int) -> None:
     assert outlined(received(link, path)) == outlined(events), seed
 
 
+@pytest.mark.full
 @for_each("seed", range(20))
 def test_a_damaged_file_gives_rows_or_none(tmp_path: Path, seed: int) -> None:
     """The reader is the front end: no test process may make it fail."""

@@ -274,6 +274,7 @@ def test_a_peer_that_does_not_read_never_blocks_a_sender(linked: Linked) -> None
     assert linked.link.flush(DEADLINE_S)
 
 
+@pytest.mark.full
 def test_commands_are_taken_while_the_peer_does_not_read(linked: Linked) -> None:
     """A full socket is full in one direction only; a release must get through."""
     for number in range(3000):

@@ -69,6 +69,7 @@ def stops_in(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [frame for frame in frames if "pause" in frame]
 
 
+@pytest.mark.full
 def test_rows_are_taken_at_any_depth_of_the_stack() -> None:
     """A recursion without end records calls where no frame is left to wake the link."""
 

@@ -66,6 +66,7 @@ def run(script: str) -> None:
         raise AssertionError(f"exit code {done.returncode}: {done.stderr.decode()}")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython warns from 3.12 on")
 def test_a_fork_beside_an_ordinary_thread_does_warn() -> None:
     """The control: the scripts below would see the warning that they must not see."""
@@ -84,6 +85,7 @@ def test_a_fork_beside_an_ordinary_thread_does_warn() -> None:
         )
 
 
+@pytest.mark.full
 def test_a_fork_sees_one_thread_and_the_link_comes_back_with_the_next_event() -> None:
     """Also in a second fork before that, which deadlocked the spike, and in many more."""
     run(
@@ -100,6 +102,7 @@ def test_a_fork_sees_one_thread_and_the_link_comes_back_with_the_next_event() ->
     )
 
 
+@pytest.mark.full
 def test_the_child_s_link_is_dead_and_the_parent_s_connection_untouched() -> None:
     """Two processes on one stream would tear its frames."""
     run(
