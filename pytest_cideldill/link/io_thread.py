@@ -26,6 +26,7 @@ class RawThread:
         self._wake = wake
         self._running = allocate_lock()  # held by the thread for as long as it lives
         self._native_id = 0
+        self._goes_on = False
         self.is_stopping = False
 
     @property
@@ -45,11 +46,19 @@ class RawThread:
 
     def stop(self, deadline_s: float) -> None:
         """Have it end, and wait for that; it may be late."""
-        self.is_stopping = True
+        self._goes_on, self.is_stopping = False, True
         if self.is_running:
             self._wake()
             if self._running.acquire(True, deadline_s):
                 self._running.release()
+
+    def go_on(self) -> None:
+        """Take back a stop that may have been too late: it goes on, or begins anew when it ended.
+
+        It has perhaps left its loop, and only looks as if it ran.
+        """
+        self._goes_on = self.is_running
+        self.is_stopping = False
 
     def vanish(self, deadline_s: float) -> None:
         """Wait until the system counts it no more, which takes a little longer than its end."""
@@ -69,3 +78,6 @@ class RawThread:
             self._work()
         finally:
             self._running.release()  # at last: there is one thread, and `stop` waits for it
+            if self._goes_on:
+                self._goes_on = False
+                self.start()

@@ -416,7 +416,7 @@ class ThreadedLink:
     def _after_fork_in_parent(self) -> None:
         if self._dead or os.getpid() != self._pid:
             return
-        self._thread.is_stopping = False  # if it did not stop in time it goes on
+        self._thread.go_on()  # if it did not stop in time
         # What was queued meanwhile, and parked threads, must not wait for the next event.
         unsent = any(each.unsent for each in self._outlets)
         if self._queue or unsent or self._has_more or self._owner.is_awaited:

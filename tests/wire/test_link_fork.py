@@ -222,6 +222,34 @@ def test_a_thread_that_is_busy_does_not_hold_up_a_fork() -> None:
 
 
 @pytest.mark.full
+def test_a_thread_that_a_fork_did_not_wait_for_comes_back_when_it_has_ended() -> None:
+    """It had looked at the queue for the last time; what is queued then is not left there."""
+    run(
+        """
+        import warnings
+        warnings.simplefilter("ignore")
+        links = []
+        entered, leave = threading.Event(), threading.Event()
+
+        def collect(until, is_late):
+            if links and links[0]._thread.is_stopping:
+                entered.set()
+                leave.wait(20)
+            return ()
+
+        with Linked(collect=collect) as linked:
+            links.append(linked.link)
+            fork()  # so early that the thread does nothing but end
+            assert entered.wait(10)
+            linked.link.send(Warned("while it ends"), urgent=True)
+            leave.set()
+            assert linked.receive(1) == [Warned("while it ends")]
+            assert linked.link.flush(10)
+        """
+    )
+
+
+@pytest.mark.full
 def test_a_fork_after_close_or_a_loss_is_an_ordinary_fork() -> None:
     """The hooks stay registered for the life of the process."""
     run(
