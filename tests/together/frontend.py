@@ -20,7 +20,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -264,7 +264,11 @@ class FrontEnd:
     def open_files(self) -> list[str]:
         """What the front end's descriptors are open on, numbers left out."""
         folder = Path(f"/proc/{self.process.pid}/fd")
-        return sorted(os.readlink(fd).split("[")[0] for fd in folder.iterdir())
+        found = []
+        for fd in folder.iterdir():
+            with suppress(FileNotFoundError):  # closed since
+                found.append(os.readlink(fd).split("[")[0])
+        return sorted(found)
 
     def _marked(self) -> Iterator[int]:
         mark = self._mark.encode()
