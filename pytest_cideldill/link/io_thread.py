@@ -53,9 +53,9 @@ class RawThread:
                 self._running.release()
 
     def go_on(self) -> None:
-        """Take back a stop that may have been too late: it goes on, or begins anew when it ended.
+        """Take back a stop that may have been too late; one that has ended stays so.
 
-        It has perhaps left its loop, and only looks as if it ran.
+        The thread has perhaps left the loop of its work already: then it works once more.
         """
         self._goes_on = self.is_running
         self.is_stopping = False
@@ -72,12 +72,13 @@ class RawThread:
         self._running = allocate_lock()
 
     def _run(self) -> None:
-        try:
-            self._native_id = get_native_id()
-            stack_room.without_signals()
-            self._work()
-        finally:
-            self._running.release()  # at last: there is one thread, and `stop` waits for it
-            if self._goes_on:
-                self._goes_on = False
-                self.start()
+        goes_on = True
+        while goes_on:
+            try:
+                self._native_id = get_native_id()
+                stack_room.without_signals()
+                self._work()
+            finally:
+                self._running.release()  # at last: there is one thread, and `stop` waits for it
+            goes_on = self._goes_on and self._running.acquire(False)
+            self._goes_on = False

@@ -67,7 +67,6 @@ PROGRAMS: tuple[Case, ...] = (
         """,
         ("down(n=30) → 30", "levels alike", "down(n=0) → 0", "assert"),
         outcome="failed",
-        is_quick=True,
     ),
     Case(
         "chosen",
@@ -83,6 +82,7 @@ PROGRAMS: tuple[Case, ...] = (
         """,
         ("down(n=25) → 25", "call 6 of 31", "below=24", "down(n=24) → 24", "→ false"),
         {"function": "down", "call": 6},
+        is_quick=True,
     ),
     Case(
         "generator",
