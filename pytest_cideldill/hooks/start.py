@@ -192,7 +192,8 @@ def _join(
         return [], [_configure(settings, invitation.token), *_declared(config, settings)]
     connected, decoder = connect(invitation), FrameDecoder()
     commands = shake_hands(connected, hello, decoder)
-    again = partial(rejoin, invitation, hello)
+    is_here = invitation.directory is not None  # from elsewhere nobody may
+    again = partial(rejoin, invitation, hello) if is_here else None
     return [SocketOutlet(connected, decoder, again, len(encode_frame(to_plain(hello))))], commands
 
 

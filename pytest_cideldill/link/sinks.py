@@ -63,7 +63,7 @@ class Outlet(Protocol):
     taken: int
 
     def restore(self) -> bool:
-        """Connect again if the program has taken the socket away. False: that is not possible.
+        """Connect again if the program has ended the connection. False: that is not possible.
 
         Where it is not possible now (there are too many descriptors), `socket` is not ours.
         """
@@ -131,7 +131,11 @@ class SocketOutlet:
         self._begun: tuple[float, NodeStarted] | None = None
 
     def restore(self) -> bool:
-        """Rejoin the front end, and queue the bytes again that were sent and did not arrive."""
+        """Rejoin the front end, and queue the bytes again that were sent and did not arrive.
+
+        Also when the connection has ended: the program may have shut it down, and if nobody listens
+        any more that is known at once.
+        """
         if self._connected.is_ours:
             return True
         if self._rejoin is None:
@@ -211,7 +215,7 @@ class SocketOutlet:
         except (BlockingIOError, InterruptedError, TakenAway):
             return True
         except OSError:
-            return False
+            return self._may_rejoin()
         return True
 
     def receive(self) -> list[dict[str, Any]] | None:
@@ -220,7 +224,16 @@ class SocketOutlet:
             data = self._connected.receive(65536)
         except (BlockingIOError, InterruptedError, TakenAway):
             return []
-        return self._decoder.feed(data) if data else None
+        except ConnectionError:
+            data = b""
+        if not data:
+            return [] if self._may_rejoin() else None
+        return self._decoder.feed(data)
+
+    def _may_rejoin(self) -> bool:
+        """Let go of a connection that has ended; whether there can be another."""
+        self._connected.close()
+        return self._rejoin is not None
 
     def close(self) -> None:
         """Close the connection."""

@@ -37,7 +37,7 @@ def total(items):
 """
 
 OPEN = """
-    import os
+    import os, socket
 
     def numbers():
         found = {}
@@ -47,6 +47,12 @@ OPEN = """
             except OSError:  # that of the list itself
                 pass
         return found
+
+    def shut_down(how):
+        for number, what in numbers().items():
+            if what.startswith("socket:"):
+                with socket.socket(fileno=os.dup(number)) as each:
+                    each.shutdown(how)
 """
 
 COUNTED = {
@@ -98,7 +104,7 @@ WAYS = {
     "test_it": """
         import os, resource, socket, tempfile, time
         import pytest
-        from fds import numbers
+        from fds import numbers, shut_down
         from till import Item, total
 
         SOFT, HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -193,6 +199,13 @@ WAYS = {
                 os.close(number)
                 mine.close()
                 theirs.close()
+
+        @pytest.mark.parametrize("how", [socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR])
+        def test_shut_down(how):
+            for _ in range(3):
+                work()
+                shut_down(how)
+            work()
 
         @pytest.mark.parametrize("is_closed", [False, True])
         def test_used_up(is_closed):
@@ -328,7 +341,7 @@ def test_a_served_test_finds_the_descriptors_that_it_found_before(tmp_path: Path
 def without(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
     """The run that meets all of them, without us."""
     done = plain(project(tmp_path_factory.mktemp("plain") / "project", WAYS), *TRICKY)
-    assert "1 failed, 24 passed" in done.stdout, done.stdout
+    assert "1 failed, 27 passed" in done.stdout, done.stdout
     return done
 
 
@@ -353,9 +366,9 @@ def test_a_record_is_whole_whatever_a_program_does_to_descriptors(
     assert "not complete" not in found.out
     assert "1 failure" in found.out
     assert set(outcomes(found).values()) == {1}
-    assert len(outcomes(found)) == 25
+    assert len(outcomes(found)) == 28
     if arguments:
-        works = 3 * (5 + 8 + 1) + 8 + 2 * 2 + 1
+        works = 3 * (5 + 8 + 1) + 8 + 3 * 4 + 2 * 2 + 1
         calls = found.of("call")
         assert (len(found.of("hit")), len(calls)) == (20 * works + 1,) * 2
         store = CIDStore(found.run / "objects.sqlite", is_reader=True)
@@ -417,21 +430,23 @@ def test_a_served_run_is_whole_whatever_a_program_does_to_descriptors(
         known = bench.agent.call("breakpoint_set", **asked) if mode == "hits" else {}
         reply = bench.run(pause_on="never")
         assert reply["state"] == "finished", reply
-        assert reply["outcomes"] == {"passed": 24, "failed": 1}, reply
+        assert reply["outcomes"] == {"passed": 27, "failed": 1}, reply
         assert reply["exit_code"] == 1
-        assert len(bench.results()) == 25
+        assert len(bench.results()) == 28
         assert "warnings" not in reply
         if known:
-            assert bench.listed(known["id"])["hit_count"] == 20 * 55 + 1
+            assert bench.listed(known["id"])["hit_count"] == 20 * 67 + 1
     if mode == "record":
         (events,) = (tmp_path / "project" / "rec").glob("run-*/events.jsonl")
         lines = [json.loads(each) for each in events.read_text().splitlines()]
-        assert sum(each["type"] == "call" for each in lines) == 20 * 55 + 1
+        assert sum(each["type"] == "call" for each in lines) == 20 * 67 + 1
 
 
 @pytest.mark.full
-@pytest.mark.sample("all", "replaced")
-@pytest.mark.parametrize("way", ["all", "range", "listed", "replaced"])
+@pytest.mark.sample("all", "replaced", "SHUT_*")
+@pytest.mark.parametrize(
+    "way", ["all", "range", "listed", "replaced", "SHUT_RD", "SHUT_WR", "SHUT_RDWR"]
+)
 def test_a_stop_arrives_after_all_descriptors_were_closed(tmp_path: Path, way: str) -> None:
     """And an expression is answered, objects are found, the rest of the run is told."""
     closing = {
@@ -439,10 +454,10 @@ def test_a_stop_arrives_after_all_descriptors_were_closed(tmp_path: Path, way: s
         "range": "os.closerange(3, 256)",
         "listed": "for each in [n for n in numbers() if n > 2]:\n    each > 2 and close(each)",
         "replaced": "for each in [n for n in numbers() if n > 9]:\n    os.dup2(1, each)",
-    }[way].replace("\n", "\n            ")
+    }.get(way, f"shut_down(socket.{way})").replace("\n", "\n            ")
     text = f"""
-        import os, time
-        from fds import numbers
+        import os, socket
+        from fds import numbers, shut_down
         from till import Item, total
 
         def close(number):

@@ -301,7 +301,7 @@ def test_ten_runs_with_edits_between_them_leak_nothing(make_project: MakeProject
 
 
 LOSING = """
-    import os, socket, threading, time
+    import os, socket, sys, threading, time
 
     def sockets():
         for name in os.listdir("/proc/self/fd"):
@@ -311,9 +311,14 @@ LOSING = """
             except FileNotFoundError:
                 pass
 
+    def refuse(event, args):
+        if event == "socket.connect":
+            raise ConnectionRefusedError
+
     def cut():
         while not os.path.exists("cut"):
             time.sleep(0.01)
+        sys.addaudithook(refuse)
         for number in sockets():
             socket.socket(fileno=os.dup(number)).shutdown(socket.SHUT_RDWR)
 
@@ -335,7 +340,7 @@ def test_a_lost_link_releases_the_pause_and_the_run_ends_as_it_would_have(
 ) -> None:
     """A lost link never hurts the run; the front end lives on.
 
-    It is shut down. A process whose link is only closed connects again.
+    The program allows no other connection; else the process connects again.
     """
     project = make_project(test_it=LOSING)
     with front_end(project, "-p", "no:cacheprovider", "--junitxml=report.xml") as server:

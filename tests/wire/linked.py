@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from pytest_cideldill.interpreter.descriptors import HeldSocket
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.record_file import FileOutlet
 from pytest_cideldill.link.sinks import SocketOutlet
@@ -67,14 +68,19 @@ class Owner(LinkOwner):
 class Linked:
     """A started link: `commands` and `losses` hold what it called back, `socket` is the peer's."""
 
-    def __init__(self, decoder: FrameDecoder | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        decoder: FrameDecoder | None = None,
+        rejoin: Callable[[int, int], tuple[HeldSocket, int]] | None = None,
+        **options: Any,
+    ) -> None:
         mine, self.socket = socket.socketpair()
         self.socket.settimeout(DEADLINE_S)
         owner = self.owner = Owner(**options)
         self.commands, self.losses = owner.commands, owner.losses
         self._decoder = FrameDecoder()
         self._received: list[Message] = []
-        self.outlet = SocketOutlet(mine, decoder)
+        self.outlet = SocketOutlet(mine, decoder, rejoin)
         self.link = ThreadedLink([self.outlet], owner)
         self.link.start()
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import struct
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import pytest
 
 from pytest_cideldill.interpreter import stack_room
+from pytest_cideldill.interpreter.descriptors import HeldSocket
 from pytest_cideldill.link import threaded as link_module
 from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.link.record_file import FileOutlet
@@ -32,6 +34,7 @@ from pytest_cideldill.protocol import (
     ReleaseAll,
     Stopped,
     Warned,
+    to_plain,
 )
 from pytest_cideldill.protocol.framing import FrameDecoder, encode_frame
 from pytest_cideldill.records.writer import PartWriter
@@ -369,6 +372,35 @@ def test_a_peer_that_hangs_up_is_reported_once(linked: Linked) -> None:
     """Guarantee of `ThreadedLink`: `on_lost` is called once."""
     linked.socket.close()
     lost_once(linked)
+
+
+def test_a_peer_that_hung_up_and_does_not_listen_any_more_is_reported_once() -> None:
+    """Where the process could connect again, that is tried first."""
+
+    def rejoin(sent: int, received: int) -> NoReturn:
+        raise ConnectionRefusedError
+
+    with Linked(rejoin=rejoin) as linked:
+        linked.socket.close()
+        lost_once(linked)
+
+
+@pytest.mark.parametrize("how", [socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR])
+def test_a_connection_that_the_program_shuts_down_is_made_again(how: int) -> None:
+    """It looks as if the peer had hung up."""
+    mine, theirs = socket.socketpair()
+    others = [HeldSocket(mine)]
+    with theirs, Linked(rejoin=lambda sent, received: (others.pop(), sent)) as linked:
+        linked.link.send(Warned("before"), urgent=True)
+        assert linked.receive(1) == [Warned("before")]
+        assert linked.outlet.socket is not None
+        with socket.socket(fileno=os.dup(linked.outlet.socket.fileno())) as of_link:
+            of_link.shutdown(how)
+        linked.link.send(Warned("after"), urgent=True)
+        assert linked.link.flush(DEADLINE_S)
+        theirs.sendall(encode_frame(to_plain(ReleaseAll("client"))))
+        assert linked.commands.get(timeout=DEADLINE_S) == ReleaseAll("client")
+        assert linked.losses.empty()
 
 
 def test_a_peer_that_is_reset_while_events_are_queued_is_reported_once(linked: Linked) -> None:
