@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -241,22 +241,16 @@ def test_a_fixture_is_waited_for_as_long_as_it_has_time(bench: Bench) -> None:
     assert (bench.root / "torn").exists()
 
 
-@pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """A server that waits for a second."""
-    root = tmp_path_factory.mktemp("hasty") / "project"
-    with workbench(root, "--cideldill-grace=1") as bench:
-        yield bench
-
-
 @full
-def test_a_grace_that_is_over_is_reported_with_its_length(hasty: Bench) -> None:
-    reply = stopping(hasty).result(DEADLINE_S)
-    end = reply["end"]
-    assert (reply["status"], end["teardown"]) == ("stopped", "cut")
-    seconds = float(end["message"].rpartition(" after ")[2].partition(" s ")[0])
-    assert 1 <= seconds < 2
-    assert not (hasty.root / "torn").exists()
+def test_a_grace_that_is_over_is_reported_with_its_length(tmp_path: Path) -> None:
+    """Three seconds: a busy machine takes one to get to the fixtures."""
+    with workbench(tmp_path / "project", "--cideldill-grace=3") as bench:
+        reply = stopping(bench).result(DEADLINE_S)
+        end = reply["end"]
+        assert (reply["status"], end["teardown"]) == ("stopped", "cut")
+        seconds = float(end["message"].rpartition(" after ")[2].partition(" s ")[0])
+        assert 3 <= seconds < 4
+        assert not (bench.root / "torn").exists()
 
 
 @full
