@@ -1,14 +1,16 @@
-"""Three tiers of tests: fast by default, ``--full`` adds the slow ones, ``--soak`` runs only those.
+"""Three tiers of tests: fast by default, ``--full`` adds slow ones, ``--soak`` runs others.
 
 Runs in the pytest process that tests this project, never in a process under test.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 from collections import Counter
 from fnmatch import fnmatchcase
+from zlib import crc32
 
 import pytest
 
@@ -31,6 +33,12 @@ for _name in agents.VARIABLES:  # the runs that our tests start print what they 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers")
     group.addoption("--full", action="store_true", help="also run the tests marked `full`")
+    group.addoption(
+        "--share",
+        type=_share,
+        metavar="K/N",
+        help="of the tests that only --full adds, run the K-th of N shares",
+    )
     group.addoption("--soak", action="store_true", help="run only the tests marked `soak`")
 
 
@@ -53,14 +61,15 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"tier: {_tier(config)}"
+    share = config.option.share
+    return f"tier: {_tier(config)}" + (f", share {share[0]}/{share[1]}" if share else "")
 
 
 @pytest.hookimpl(tryfirst=True)  # Hypothesis reads all files where one of the tests is its own
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _check_samples(config, items)
-    tier = _tier(config)
-    chosen = dict.fromkeys(item for item in items if _belongs(item, tier))
+    tier, share = _tier(config), config.option.share
+    chosen = dict.fromkeys(item for item in items if _belongs(item, tier, share))
     deselected = [item for item in items if item not in chosen]
     if deselected:
         config.hook.pytest_deselected(items=deselected)
@@ -81,6 +90,14 @@ def _sort_files(items: list[pytest.Item]) -> None:
 def _seconds(item: pytest.Item) -> float:
     mark = item.get_closest_marker("long")
     return 0.0 if mark is None else float(mark.args[0])
+
+
+def _share(text: str) -> tuple[int, int]:
+    """K and N of `K/N`."""
+    number, _, shares = text.partition("/")
+    if not (number.isdecimal() and shares.isdecimal() and 1 <= int(number) <= int(shares)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not K/N with 1 <= K <= N")
+    return int(number), int(shares)
 
 
 def _tier(config: pytest.Config) -> str:
@@ -105,15 +122,20 @@ def _function(item: pytest.Item) -> str:
     return item.nodeid.partition("[")[0]
 
 
-def _belongs(item: pytest.Item, tier: str) -> bool:
+def _belongs(item: pytest.Item, tier: str, share: tuple[int, int] | None) -> bool:
     soak = item.get_closest_marker("soak") is not None or not _is_in(
         "sample", item, by_default=True
     )
     if soak or tier == "soak":
         return soak and tier == "soak"
-    if tier == "full" or item.get_closest_marker("full") is None:
+    if item.get_closest_marker("full") is None or _is_in("quick", item, by_default=False):
         return True
-    return _is_in("quick", item, by_default=False)
+    return tier == "full" and (share is None or _is_of_share(item, *share))
+
+
+def _is_of_share(item: pytest.Item, number: int, shares: int) -> bool:
+    """By its id alone: the same in each worker, and when the tests that failed run again."""
+    return crc32(item.nodeid.encode()) % shares == number - 1
 
 
 def _is_in(name: str, item: pytest.Item, *, by_default: bool) -> bool:
