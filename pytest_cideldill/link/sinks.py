@@ -215,7 +215,7 @@ class SocketOutlet:
         except (BlockingIOError, InterruptedError, TakenAway):
             return True
         except OSError:
-            return self._may_rejoin()
+            return self._let_go()
         return True
 
     def receive(self) -> list[dict[str, Any]] | None:
@@ -227,11 +227,11 @@ class SocketOutlet:
         except ConnectionError:
             data = b""
         if not data:
-            return [] if self._may_rejoin() else None
+            return [] if self._let_go() else None
         return self._decoder.feed(data)
 
-    def _may_rejoin(self) -> bool:
-        """Let go of a connection that has ended; whether there can be another."""
+    def _let_go(self) -> bool:
+        """Close a connection that has ended. False: there can't be another."""
         self._connected.close()
         return self._rejoin is not None
 
