@@ -141,8 +141,15 @@ class Layout:
                 continue  # never assigned
 
     def attributes_in_order(self, x: object) -> list[tuple[str, Any]]:
-        """The same attributes; one that a library keeps in each object for itself comes last."""
+        """Those that are shown; one that a library keeps in each object for itself comes last.
+
+        A connection of `sqlite3` has a member for each class of its exceptions, which says nothing
+        of it.
+        """
         pairs = list(self.attributes(x))
+        if self.slots:
+            slots = dict(self.slots)
+            pairs = [each for each in pairs if each[0] not in slots or not _is_constant(*each)]
         if pairs and pairs[0][0] in _KEPT_BY_LIBRARIES:  # exact strings
             pairs.append(pairs.pop(0))
         return pairs
@@ -179,6 +186,11 @@ def _slots(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
             ours = type(value) is MemberDescriptorType and value.__objclass__ is base
             if ours and _is_shown(name):
                 yield name, value
+
+
+def _is_constant(name: str, value: object) -> bool:
+    """Whether it is a class under its own name."""
+    return bool(flags(type(value)) & IS_CLASS) and short_name(value) == name  # type: ignore[arg-type]
 
 
 def _is_shown(name: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import datetime
 import enum
@@ -10,6 +11,7 @@ import fractions
 import functools
 import inspect
 import pathlib
+import sqlite3
 import sys
 import types
 import uuid
@@ -167,6 +169,15 @@ SHOWN: list[tuple[object, str]] = [
 @for_each(("value", "text"), SHOWN)
 def test_a_value_is_shown_from_its_data(value: object, text: str) -> None:
     assert render(value) == text
+
+
+def test_the_classes_of_a_module_are_no_data_of_its_objects() -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        shown = render(connection)
+    assert shown == "Connection(row_factory=None, text_factory=<class 'str'>)"
+    assert (
+        render(types.SimpleNamespace(Cart=Cart)) == f"SimpleNamespace(Cart=<class '{HERE}.Cart'>)"
+    )
 
 
 @for_each(

@@ -111,6 +111,24 @@ def test_the_call_that_gave_a_side_is_the_first_suspect(rows: Rows, tmp_path: Pa
     assert names == ["shop.cart.total", "shop.cart.price"]
 
 
+def test_a_function_that_calls_itself_has_each_reason_once(rows: Rows, tmp_path: Path) -> None:
+    walk = rows.code("walk", kind="generator")
+    outer = rows.begin(walk, rows.begin(rows.code("test_total", "tests.test_shop")))
+    inner = rows.begin(walk, outer)
+    rows.call(walk, inner)
+    for call in (inner, outer):
+        rows.add("yield", call, "3")
+        rows.add("return", call, "None")
+    insides = {"left": {"[1]": "3"}, "right": {"[1]": "4"}}
+    failed(rows, left="[1, 3]", right="[1, 4]", leftExpression="list(tree)", insides=insides)
+    recorded, test, files = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    assert part.lines[0] == "path: 3 (left at [1]) was yielded by walk call 2  shop/cart.py:1"
+    (suspect,) = why_answer(recorded, test, [part], files, 4_000).fields["suspects"]
+    assert suspect["reason"] == "gave left at [1]: 3"
+
+
 def test_a_value_that_many_calls_give_says_nothing(rows: Rows, tmp_path: Path) -> None:
     test_function = rows.code("test_total", "tests.test_shop", file="tests/test_shop.py")
     root = rows.begin(test_function)

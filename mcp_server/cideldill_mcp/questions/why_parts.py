@@ -143,7 +143,12 @@ def _unended_part(test: RecordedTest) -> Part | None:
 
 
 def _came_from(origin: Origin) -> str:
-    how = "returned by" if origin.call.result == origin.text else "left by"
+    call = origin.call
+    how = "left by"
+    if call.result == origin.text:
+        how = "returned by"
+    elif ("yield", origin.text) in (call.moves or ()):
+        how = "yielded by"
     return f"{short(origin.text, 60)} ({_place(origin)}) was {how} {_named(origin.call)}"
 
 
@@ -168,6 +173,7 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
     found += [
         Finding(call.code, "path", weights[1] / (distance + 1), f"on the path, {what}")
         for distance, call in enumerate(reversed(origin.chain[:-1]))
+        if call.code is not origin.call.code
     ]
     for at, chain in enumerate(fed_by(test, origin)[:3], 1):
         what = f"gave an argument of {origin.call.code.name}"
@@ -177,7 +183,11 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
             for call in chain
             for each in call.children[-3:]
         ]
-    inner = [each for each in origin.call.children if each.has_ended]
+    inner = [
+        each
+        for each in origin.call.children
+        if each.has_ended and each.code is not origin.call.code
+    ]
     found += [
         Finding(call.code, "path", 0.9 / (at + 1), f"its result went into {origin.call.code.name}")
         for at, call in enumerate(reversed(inner[-4:]))
