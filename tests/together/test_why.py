@@ -307,6 +307,29 @@ def test_no_call_is_said_to_have_given_a_literal(bench: Bench, test: str, origin
     assert "seven" not in text.partition("suspects:")[2].partition("\n2. ")[0]
 
 
+COUNTED = """
+    import pytest
+
+    with open("starts.txt", "a") as file:
+        file.write("x")
+
+    def price(number):
+        return number
+
+    @pytest.mark.parametrize("number", range(4))
+    def test_price(number):
+        assert price(number) == -1
+    """
+
+
+@pytest.mark.full
+def test_tests_that_failed_beside_it_do_not_run_once_more(bench: Bench) -> None:
+    bench.write(test_it=COUNTED)
+    parts = parts_of(why(bench, "test_it.py::test_price[2]"))
+    assert parts == {"failure", "path", "suspects"}
+    assert (bench.root / "starts.txt").read_text() == "xx"  # the test, and all of them
+
+
 SPOKEN = """
     from unittest import mock
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -211,7 +211,7 @@ class Comparing:
             self._plain, self._changed = all_started_alike([AS_IT_IS, prepared])
         again, right = await self._first_runs(nodeid)
         if right is None:
-            right = await self.passing()
+            right = await self.passing(self.left.seen.recorded.neighbours)
         how = relation(self.left.nodeid, right.nodeid)
         if right.seen is again:
             how = "its second run"
@@ -313,14 +313,13 @@ class Comparing:
             raise Refusal(ErrorCode.TEST_NOT_FOUND, message, nodeid=nodeid)
         return replace(seen, test=seen.recorded.tests[nodeid])
 
-    async def passing(self) -> Running:
-        """The nearest test that passes.
+    async def passing(self, others: Sequence[str]) -> Running:
+        """The nearest of some tests that passes.
 
         Raises:
             Refusal: `not_reproduced`: none does.
         """
         left = self.left
-        others = left.seen.recorded.neighbours
         before = {each: self._before(each) for each in others}
         near = await asyncio.to_thread(candidates, left.nodeid, others, before.get)
         outcomes = []

@@ -117,9 +117,14 @@ class _Asking:
             )
         known = {test.nodeid: Earlier("", test.outcome) for test in tests}
         asker = replace(self._asker, earlier=known.get) if known else self._asker
-        compared = await _unless_refused(against_neighbour(asker, self._question, seen))
-        if compared is not None:
-            parts.append(await asyncio.to_thread(differs_part, compared))
+        # Those that failed a moment ago need not run again, each in a process of its own.
+        failing = {test.nodeid for test in tests if test.outcome in _FAILING}
+        others = [each for each in seen.recorded.neighbours if each not in failing]
+        if others:
+            comparing = against_neighbour(asker, self._question, seen, others)
+            compared = await _unless_refused(comparing)
+            if compared is not None:
+                parts.append(await asyncio.to_thread(differs_part, compared))
         parts.append(brittle_part(seen.test, tests))
         parts.append(await self._edited(seen))
         return parts

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from cideldill_mcp.questions.diff import Compared
 
 
-async def against_neighbour(asker: Asker, question: Question, seen: Seen) -> Compared:
+async def against_neighbour(
+    asker: Asker, question: Question, seen: Seen, others: Sequence[str]
+) -> Compared:
     """Compare a failing test with the nearest one that passes.
 
     Args:
         asker: Who asks.
         question: Runs the others.
         seen: The failing test, with its calls and their states.
+        others: Tests of its file that may pass.
 
     Raises:
         Refusal: As `diff`.
@@ -30,7 +33,7 @@ async def against_neighbour(asker: Asker, question: Question, seen: Seen) -> Com
     nodeid = seen.test.nodeid
     made = Comparing(asker, Diff(nodeid), question)
     made.left = Running(seen, nodeid)
-    again, right = await asyncio.gather(made.run(nodeid), made.passing())
+    again, right = await asyncio.gather(made.run(nodeid), made.passing(others))
     return await made.compared(right, again, relation(nodeid, right.nodeid))
 
 
