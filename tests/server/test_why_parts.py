@@ -21,6 +21,13 @@ from cideldill_mcp.questions.why_parts import (
     path_part,
     swallowed_part,
 )
+from pytest_cideldill.calltraces.leaves import LeafReader
+from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.config.limits import Limits
+from pytest_cideldill.project import Project
+from pytest_cideldill.redaction.redactor import Redactor
+from pytest_cideldill.rendering.display import Lens
+from tests.each_case import for_each
 from tests.server.recordings import NODEID, Rows
 
 OTHER = "tests/test_shop.py::test_other"
@@ -109,6 +116,42 @@ def test_the_call_that_gave_a_side_is_the_first_suspect(rows: Rows, tmp_path: Pa
     answer = why_answer(recorded, test, [failure_part(test, files), part], files, 4_000)
     names = [each["function"] for each in answer.fields["suspects"]]
     assert names == ["shop.cart.total", "shop.cart.price"]
+
+
+ROWS = [{"id": number, "tags": ["new"]} for number in range(40)]
+LINES = [f"line {number}" for number in range(50)]
+
+APART: list[tuple[object, object, str | None]] = [
+    (LINES[:17] + LINES[18:], LINES, "[17]: 'line 18' | 'line 17'"),
+    ([1, 2], [1, 2, 3], "[2]: absent | 3"),
+    ({"a": 1}, {"a": 1, "b": 2}, "['b']: absent | 2"),
+    (([1, 2, 3], 3), ([1, 2], 2), "[0][2]: 3 | absent"),
+    ({"rows": ROWS}, {"rows": ROWS[1:]}, "['rows'][0]['id']: 0 | 1"),
+    ([*range(900)], [*range(700), *range(701, 900)], "[700]: 700 | 701"),
+    ("\n".join(LINES), "\n".join(LINES[1:]), "[0:150]: 'line 0"),
+    ({1, 2}, {1, 2, 3}, "{3}: absent | in it"),
+    ([], [1, 2], None),
+    ((1, 2), [1, 3], None),
+]
+"""Both sides, and where they differ first; None: it is plain to see."""
+
+
+@for_each(("left", "right", "first"), APART)
+def test_it_is_named_where_sides_of_any_size_differ_first(
+    tmp_path: Path, left: object, right: object, first: str | None
+) -> None:
+    reader = LeafReader(Values(Lens(Project("."), Redactor(environ={}), Limits())))
+    insides = {"left": reader.leaves("", left), "right": reader.leaves("", right)}
+    rows = Rows(str(tmp_path))
+    rows.test()
+    failed(rows, left=repr(left), right=repr(right), insides=insides)
+    _, test, files = of(rows, tmp_path)
+    found = [line for line in failure_part(test, files).lines if "differ" in line]
+    if first is None:
+        assert found == []
+    else:
+        (line,) = found
+        assert line.startswith(f"  they differ first at {first}")
 
 
 def test_a_function_that_calls_itself_has_each_reason_once(rows: Rows, tmp_path: Path) -> None:

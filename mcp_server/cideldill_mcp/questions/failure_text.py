@@ -8,7 +8,7 @@ from typing import Final
 from cideldill_mcp.questions.diff import around
 from cideldill_mcp.questions.fitting import clipped, counted, short
 from cideldill_mcp.questions.listing import SourceFiles
-from cideldill_mcp.questions.origin import first_difference
+from cideldill_mcp.questions.origin import first_other_part
 from cideldill_mcp.questions.recorded import Failed, RecordedTest
 from cideldill_mcp.questions.tree import heading
 
@@ -89,7 +89,7 @@ def _spoken(type: str, message: str) -> str:
 
 
 def _sides(failed: Failed) -> Iterator[str]:
-    inside = first_difference(failed)
+    inside = first_other_part(failed)
     for name, text, expression in (
         ("left", failed.left, failed.expressions[0]),
         ("right", failed.right, failed.expressions[1]),

@@ -33,6 +33,12 @@ _CALLED: Final = re.compile(r"(\w+)\(")
 _STEP: Final = re.compile(r"(?:\.\w+|\['[^']*'\]|\[\d+\])$")
 """The attribute or item at the end of an expression."""
 
+_STEPS: Final = re.compile(r"\[(\d+)\]|.[^.\[]*", re.DOTALL)
+"""The parts of a path. Those of a key that is a text may be parts of it: its order stays."""
+
+_SIZED: Final = re.compile(r"([^'\"]+) of (\d+)")
+"""`list of 3`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -148,12 +154,54 @@ class _States:
 
 
 def first_difference(failed: Failed) -> Difference | None:
-    """Where both sides of a comparison differ first inside; None: they are no such values."""
+    """The first part that differs in both sides of a comparison, perhaps by its size alone.
+
+    None: they are no such values, or are of different kinds or sizes themselves.
+    """
+    found = next(iter(_differences(failed)), None)
+    return found if found is None or found.path else None
+
+
+def first_other_part(failed: Failed) -> Difference | None:
+    """The first part that one side has and the other has not, or that is another value there.
+
+    None: they are no such values, or are of different kinds, or one is empty.
+    """
+    found = _differences(failed)
+    if found and not found[0].path and not _is_of_size(found[0], least=1):
+        return None
+    return next((each for each in found if each.path and not _is_of_size(each)), None)
+
+
+def _differences(failed: Failed) -> list[Difference]:
+    """Where both sides differ, in the order of their parts."""
     left, right = failed.insides.get("left"), failed.insides.get("right")
     if failed.op not in ("==", "is", "in", "not in", "!=") or left is None or right is None:
-        return None
-    found = next(states_between(left, right), None)
-    return found if found is None or found.path else None
+        return []
+    ranks: dict[str, int] = {}
+    return sorted(states_between(left, right), key=lambda each: _position(each.path, ranks))
+
+
+def _position(path: str, ranks: dict[str, int]) -> list[int]:
+    """For sorting: items of sequences by their numbers, all else as it came.
+
+    Args:
+        path: As `[0].name[2]`.
+        ranks: By what the path begins with; what is new is added.
+    """
+    position: list[int] = []
+    for step in _STEPS.finditer(path):
+        rank = ranks.setdefault(path[: step.end()], len(ranks))
+        position.append(int(step[1]) if step[1] else rank)
+    return position
+
+
+def _is_of_size(difference: Difference, least: int = 0) -> bool:
+    """Whether both are of one kind and have at least so many items, and not the same number."""
+    ours, theirs = (_SIZED.fullmatch(text) for text in (difference.left, difference.right))
+    if ours is None or theirs is None or ours[1] != theirs[1]:
+        return False
+    return min(int(ours[2]), int(theirs[2])) >= least
 
 
 def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
