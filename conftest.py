@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from zlib import crc32
 
@@ -51,6 +53,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.timeout is None:
         seconds = FULL_SECONDS if config.option.full else TEST_SECONDS
         config.option.timeout = SOAK_SECONDS if config.option.soak else seconds
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The runs of pytest that our tests start have their temporary files for themselves.
+
+    A run removes what earlier ones left there, and what a session of ours left takes many seconds:
+    longer than a test may wait for the end of a small run.
+    """
+    tmp_path_factory.getbasetemp()  # first: that of this session stays where it is
+    folder = tempfile.TemporaryDirectory(prefix="cideldill-runs-", ignore_cleanup_errors=True)
+    with pytest.MonkeyPatch.context() as patch, folder as path:
+        patch.setenv("PYTEST_DEBUG_TEMPROOT", path)
+        yield
 
 
 @pytest.hookimpl(trylast=True)

@@ -128,9 +128,11 @@ def server(
 ) -> StdioServerParameters:
     """How to start the front end on a project, with this interpreter and flags of it.
 
-    The client hands over few variables; those that change what pytest prints go along.
+    The client hands over few variables; those that change what pytest prints, and where it has
+    temporary files, go along.
     """
-    alike = {name: os.environ[name] for name in ("CI", "BUILD_NUMBER") if name in os.environ}
+    names = ("CI", "BUILD_NUMBER", "PYTEST_DEBUG_TEMPROOT")
+    alike = {name: os.environ[name] for name in names if name in os.environ}
     return StdioServerParameters(
         command=sys.executable,
         args=[*flags, "-m", "pytest", "-p", "no:cacheprovider", "--cideldill-mcp", *arguments],

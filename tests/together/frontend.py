@@ -64,8 +64,12 @@ def wait_until(holds: Callable[[], bool], what: str, deadline_s: float = DEADLIN
 
 
 def clean_environment(**further: str) -> dict[str, str]:
-    """This environment without what the outer pytest run added."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_OURS)}
+    """This environment without what the outer pytest run added, but for its temporary files."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(NOT_OURS) or name == "PYTEST_DEBUG_TEMPROOT"
+    }
     return kept | FEW_GUESTS | {"XDG_STATE_HOME": states()} | further
 
 
