@@ -56,6 +56,7 @@ _LONGEST: Final = 6_000
 
 _STRINGS: Final = 4_096
 
+_TEXTS: Final = frozenset({str, bytes})
 _SCALARS: Final = frozenset({int, float, bool, type(None), complex})
 _SHOWN: Final = frozenset({"numpy", "pandas", "polars", "fractions"})
 """Libraries whose values are one leaf each."""
@@ -114,7 +115,7 @@ class LeafReader:
             if len(found) >= MOST:
                 found.append((path, "…"))
                 break
-            if type(x) is str and len(x) > _CHUNK:
+            if type(x) in _TEXTS and len(x) > _CHUNK:
                 found += self._chunks(path, own, x)
             elif is_flat(x) or self._is_hidden(own) or self._sort(type(x)).is_whole:
                 found.append((path, self._text(x, own)))
@@ -192,12 +193,16 @@ class LeafReader:
         for each in items_of(x, kind, _ITEMS * 4):
             yield f"{path}{{{self._text(each, '')}}}", "in it"
 
-    def _chunks(self, path: str, own: Any, x: str) -> Iterator[Leaf]:
+    def _chunks(self, path: str, own: Any, x: str | bytes) -> Iterator[Leaf]:
         if self._is_hidden(own):
             yield path, self._text(x, own)
             return
-        text = _plain(self._lens.text(x, _LONGEST))
-        yield path, f"str of {len(x)}"
+        text: str | bytes
+        if isinstance(x, str):
+            text = _plain(self._lens.text(x, _LONGEST))
+        else:
+            text = self._lens.redactor.redact_bytes(x, _LONGEST)
+        yield path, f"{type(x).__name__} of {len(x)}"
         for at in range(0, len(text), _CHUNK):
             yield f"{path}[{at}:{at + _CHUNK}]", layout.encodable(repr(text[at : at + _CHUNK]))
 

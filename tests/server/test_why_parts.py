@@ -129,6 +129,7 @@ APART: list[tuple[object, object, str | None]] = [
     ({"rows": ROWS}, {"rows": ROWS[1:]}, "['rows'][0]['id']: 0 | 1"),
     ([*range(900)], [*range(700), *range(701, 900)], "[700]: 700 | 701"),
     ("\n".join(LINES), "\n".join(LINES[1:]), "[0:150]: 'line 0"),
+    (bytes(300) + b"a", bytes(300) + b"bc", "[300:450]: b'a' | b'bc'"),
     ({1, 2}, {1, 2, 3}, "{3}: absent | in it"),
     ([], [1, 2], None),
     ((1, 2), [1, 3], None),
