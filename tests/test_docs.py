@@ -263,7 +263,8 @@ def tools_page() -> str:
         "# Tools",
         "Made from the tables in `mcp_server/cideldill_mcp/tools/`; do not edit. A reply is one\n"
         'JSON object, an error is `{"error": CODE, "message": SENTENCE, …}`.\n'
-        "Required parameters are bold.",
+        "Required parameters are bold. An argument that is no parameter of the tool is ignored;\n"
+        "the reply names it in `ignored`.",
         "Values may be spelled as clients do: lists and objects as JSON in a string, one text (or\n"
         'object) for a list of one, numbers and booleans as text (`"5"`, `"true"`), `9.0` for\n'
         "`9`, and `3` for the id `tp-3`. In `modified_args`, `modified_kwargs` and `fake_result`\n"

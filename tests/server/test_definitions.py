@@ -439,7 +439,8 @@ async def test_a_reply_is_one_text_with_one_json_object() -> None:
 
     box = toolbox(handler, Param("n", "integer", default=3), Param("m", "integer"))
     assert await call(box) == (False, {"n": 3, "given": []})
-    assert await call(box, n=4, m=None, x=1) == (False, {"n": 4, "given": ["n", "x"]})
+    named = {"ignored": ["x"], "n": 4, "given": ["n", "x"]}
+    assert await call(box, n=4, m=None, x=1) == (False, named)
 
 
 @in_loop

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import mcp_types as types
 
@@ -19,6 +20,12 @@ from cideldill_mcp.replies.render import MAX_MAX_CHARS, Shape, fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.arguments import UnreadableArgument, read, read_values
 from pytest_cideldill.errors import ErrorCode, Refusal, invalid, missing
+
+_MOST_NAMED: Final = 5
+"""Ignored arguments that a reply names, …"""
+
+_NAME: Final = 60
+"""… and the characters of their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +245,16 @@ class Tool:
             ),
             _meta=dict(ALWAYS_LOADED) if self.is_always_loaded else None,
         )
+
+    def ignored(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The names of arguments that no parameter has, with the parameter that may be meant."""
+        known = [param.name for param in self.checked]
+        named = []
+        for name, value in arguments.items():
+            if value is not None and name not in known:
+                near = get_close_matches(name, known, 1)
+                named.append(f"{name[:_NAME]} (nearest: {near[0]})" if near else name[:_NAME])
+        return named[:_MOST_NAMED]
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The value of every parameter; unknown arguments are ignored.

@@ -45,10 +45,13 @@ class Toolbox:
     ) -> types.CallToolResult:
         """Run a tool. Only cancellation leaves here as an exception."""
         tool = self._tools[name]
+        ignored = tool.ignored(arguments)
+        named: dict[str, Any] = {"ignored": ignored} if ignored else {}
         await self._runs.ready.wait()
         try:
             request = self._request(tool, arguments, progress, client)
             reply = await tool.handler(request)
+            reply = replace(reply, body=named | reply.body)
             if "next" in reply.body:
                 steps = possible(reply.body["next"], self._useful())
                 reply = replace(reply, body=reply.body | {"next": steps})
@@ -57,7 +60,7 @@ class Toolbox:
                 reply = replace(reply, body=reply.body | {"redacted": HOW_TO_SHOW})
                 text = self._with_news(client, reply, request.max_chars)
         except Refusal as refusal:
-            return error_result(str(refusal.code), refusal.message, **refusal.extra)
+            return error_result(str(refusal.code), refusal.message, **(named | refusal.extra))
         except Exception as error:  # noqa: BLE001 - a border: a bug of ours must not end the call unanswered
             traceback.print_exc(file=sys.stderr)
             message = f"the tool {name} failed, which is a bug of pytest-cideldill: {error!r}"
