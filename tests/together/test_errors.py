@@ -95,8 +95,8 @@ def test_parameters_that_nobody_knows_are_ignored_and_named(bench: Bench) -> Non
     assert (state["state"], state["ignored"]) == ("finished", ["verbose"])
     listed = bench.agent.call("test_list", patern="no_such")
     assert listed["ignored"] == ["patern (nearest: pattern)"]
-    refused = bench.agent.refused("breakpoint_add", function="shop.rate")
-    assert refused["ignored"] == ["function (nearest: function_name)"]
+    refused = bench.agent.refused("breakpoint_add", function="shop.rate", action="trace")
+    assert refused["ignored"] == ["function (nearest: function_name)", "action"]
     assert "ignored" not in bench.agent.call("debug_state", max_chars=4_000)
 
 

@@ -27,6 +27,9 @@ _MOST_NAMED: Final = 5
 _NAME: Final = 60
 """… and the characters of their names."""
 
+_LIKE: Final = 0.7
+"""How like a parameter the name of an argument is that may mean it, from 0 to 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Param:
@@ -252,7 +255,7 @@ class Tool:
         named = []
         for name, value in arguments.items():
             if value is not None and name not in known:
-                near = get_close_matches(name, known, 1)
+                near = get_close_matches(name, known, 1, _LIKE)
                 named.append(f"{name[:_NAME]} (nearest: {near[0]})" if near else name[:_NAME])
         return named[:_MOST_NAMED]
 
