@@ -173,6 +173,27 @@ def test_a_function_that_calls_itself_has_each_reason_once(rows: Rows, tmp_path:
     assert suspect["reason"] == "gave left at [1]: 3"
 
 
+def test_an_assertion_of_the_program_speaks_for_its_function(rows: Rows, tmp_path: Path) -> None:
+    text = "AssertionError: not enough"
+    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    rows.call("made", root, result="100")
+    outer = rows.begin("pay", root)
+    rows.call("check", outer, error=text)
+    rows.add("unwind", outer, text)
+    rows.add("unwind", root, text)
+    failed(rows, op="<=", left="120", right="100", leftExpression="n", rightExpression="made()")
+    recorded, test, files = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    suspects = why_answer(recorded, test, [part], files, 4_000).fields["suspects"]
+    reasons = {each["function"]: each["reason"] for each in suspects}
+    assert reasons == {
+        "shop.cart.made": "gave right: 100",
+        "shop.cart.check": "its assertion failed",
+        "shop.cart.pay": "on the path to the assertion of check",
+    }
+
+
 def test_a_value_that_many_calls_give_says_nothing(rows: Rows, tmp_path: Path) -> None:
     test_function = rows.code("test_total", "tests.test_shop", file="tests/test_shop.py")
     root = rows.begin(test_function)

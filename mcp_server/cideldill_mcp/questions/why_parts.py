@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from cideldill_mcp.questions.call_text import path_of_failure
 from cideldill_mcp.questions.diff import Compared, what_differs
 from cideldill_mcp.questions.evidence import INSIDE, Finding
 from cideldill_mcp.questions.failure_text import failure_lines
@@ -109,7 +110,7 @@ def path_part(
         return None
     lines += (f"  {text}" for text in recorded.calls_cut)
     gave = _last_calls(recorded, test) if origin is None else _of_origin(origin, test)
-    evidence = [*gave, *_inside(origin, phase)]
+    evidence = [*gave, *_of_assertion(test, phase), *_inside(origin, phase)]
     if origin is None or not origin.text:
         return Part("path", ["path:", *lines], evidence, most=_PATH + 200, least=_LEAST_PATH)
     heads = [f"path: {_came_from(origin)}"]
@@ -193,6 +194,21 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
         for at, call in enumerate(reversed(inner[-4:]))
     ]
     return found
+
+
+def _of_assertion(test: RecordedTest, phase: Phase) -> Iterator[Finding]:
+    """Where an assertion failed that is not the test's own, and the calls around it, inmost first."""
+    if test.failed is None or not test.failed.op:
+        return
+    path = path_of_failure(test, phase)
+    if len(path) < 2 and phase.name == "call":
+        return
+    for distance, call in enumerate(reversed(path)):
+        if distance == 0:
+            yield Finding(call.code, "path", 2.0, "its assertion failed")
+        else:
+            reason = f"on the path to the assertion of {path[-1].code.name}"
+            yield Finding(call.code, "path", 0.8 / distance, reason)
 
 
 def _inside(origin: Origin | None, phase: Phase) -> Iterator[Finding]:
