@@ -20,6 +20,10 @@ TICK_S = 0.2
 _A_SECOND = round(1 / TICK_S)
 """In ticks: some know whole seconds only."""
 
+LONGER = 3
+"""So many times its patience is what it has before the first signal that may end a teardown: nobody
+waits for it, and the machine may be busy."""
+
 CLEAN_UP_S = 2.0
 """How long it may take when no run is left."""
 
@@ -59,7 +63,7 @@ climb() {{  # GROUP RUN SIGN
   [ $sign = + ] && {{ sleep {TICK_S}; kill -2 -"$1"; }}
   while [ $waited -lt "$grace" ] && lives "$1"; do
     if ends "$2"; then sign=i moved=$waited; fi
-    [ $sign = h ] || [ $((waited - moved)) -lt "$patience" ] || break
+    [ $sign = h ] || [ $((waited - moved)) -lt $((patience * {LONGER})) ] || break
     nap
   done
   if lives "$1"; then
