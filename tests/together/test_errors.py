@@ -93,8 +93,8 @@ def test_a_wrong_type_or_value_is_refused_and_not_converted(bench: Bench) -> Non
 def test_parameters_that_nobody_knows_are_ignored_and_named(bench: Bench) -> None:
     state = bench.agent.call("debug_state", verbose=True, x=None)
     assert (state["state"], state["ignored"]) == ("finished", ["verbose"])
-    listed = bench.agent.call("test_list", patern="no_such")
-    assert listed["ignored"] == ["patern (nearest: pattern)"]
+    listed = bench.agent.call("test_list", patterns="no_such")
+    assert listed["ignored"] == ["patterns (nearest: pattern)"]
     refused = bench.agent.refused("breakpoint_add", function="shop.rate", action="trace")
     assert refused["ignored"] == ["function (nearest: function_name)", "action"]
     assert "ignored" not in bench.agent.call("debug_state", max_chars=4_000)

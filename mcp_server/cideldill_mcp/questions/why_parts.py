@@ -197,7 +197,7 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
 
 
 def _of_assertion(test: RecordedTest, phase: Phase) -> Iterator[Finding]:
-    """Where an assertion failed that is not the test's own, and the calls around it, inmost first."""
+    """The function whose assertion failed, if that is not the test, and those that called it."""
     if test.failed is None or not test.failed.op:
         return
     path = path_of_failure(test, phase)
