@@ -21,8 +21,8 @@ _A_SECOND = round(1 / TICK_S)
 """In ticks: some know whole seconds only."""
 
 LONGER = 3
-"""So many times its patience is what it has before the first signal that may end a teardown: nobody
-waits for it, and the machine may be busy."""
+"""So many times its patience a process has between Ctrl-C and SIGTERM: nobody waits for it, and the
+machine may be busy."""
 
 CLEAN_UP_S = 2.0
 """How long it may take when no run is left."""
@@ -95,7 +95,8 @@ class Reaper:
     Args:
         directory: Private; it removes it.
         grace_s: How long fixtures may take to be torn down.
-        patience_s: How long a process may take that does not tear down.
+        patience_s: How long a process may take that does not tear down, after SIGTERM; before that
+            `LONGER` times as long.
     """
 
     def __init__(self, directory: str, grace_s: float = 0.0, patience_s: float = 2.0) -> None:
