@@ -148,11 +148,15 @@ class Layout:
         """
         pairs = list(self.attributes(x))
         if self.slots:
-            slots = dict(self.slots)
-            pairs = [each for each in pairs if each[0] not in slots or not _is_constant(*each)]
+            pairs = [each for each in pairs if not self._is_constant(*each)]
         if pairs and pairs[0][0] in _KEPT_BY_LIBRARIES:  # exact strings
             pairs.append(pairs.pop(0))
         return pairs
+
+    def _is_constant(self, name: str, value: Any) -> bool:
+        """Whether a slot holds a class of its own name."""
+        is_class = flags(type(value)) & IS_CLASS and short_name(value) == name
+        return bool(is_class) and any(name == slot for slot, _ in self.slots)
 
     def held(self, x: object) -> tuple[tuple[Any, Any], ...]:
         """All items of an instance's `__dict__`."""
@@ -186,11 +190,6 @@ def _slots(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
             ours = type(value) is MemberDescriptorType and value.__objclass__ is base
             if ours and _is_shown(name):
                 yield name, value
-
-
-def _is_constant(name: str, value: object) -> bool:
-    """Whether it is a class under its own name."""
-    return bool(flags(type(value)) & IS_CLASS) and short_name(value) == name  # type: ignore[arg-type]
 
 
 def _is_shown(name: object) -> bool:

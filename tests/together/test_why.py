@@ -307,6 +307,32 @@ def test_no_call_is_said_to_have_given_a_literal(bench: Bench, test: str, origin
     assert "seven" not in text.partition("suspects:")[2].partition("\n2. ")[0]
 
 
+GUARDED = """
+    def guard(amount, depth=2):
+        if depth:
+            return guard(amount, depth - 1)
+        assert amount <= 100, "too much"
+
+    def pay(amount):
+        guard(amount + 20)
+    """
+
+PAYING = """
+    from till import pay
+
+    def test_pay():
+        pay(100)
+    """
+
+
+@pytest.mark.full
+def test_the_function_whose_assertion_failed_is_suspected_first(bench: Bench) -> None:
+    bench.write(till=GUARDED, test_it=PAYING)
+    suspects = why(bench, "test_it.py::test_pay")["suspects"]
+    assert [each["function"] for each in suspects] == ["till.guard", "till.pay"]
+    assert suspects[0]["reason"] == "its assertion failed"
+
+
 COUNTED = """
     import pytest
 

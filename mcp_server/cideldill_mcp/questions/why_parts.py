@@ -201,13 +201,13 @@ def _of_assertion(test: RecordedTest, phase: Phase) -> Iterator[Finding]:
     if test.failed is None or not test.failed.op:
         return
     path = path_of_failure(test, phase)
-    if len(path) < 2 and phase.name == "call":
+    if not path or (len(path) == 1 and phase.name == "call"):
         return
-    for distance, call in enumerate(reversed(path)):
-        if distance == 0:
-            yield Finding(call.code, "path", 2.0, "its assertion failed")
-        else:
-            reason = f"on the path to the assertion of {path[-1].code.name}"
+    *around, inmost = path
+    yield Finding(inmost.code, "path", 2.0, "its assertion failed")
+    for distance, call in enumerate(reversed(around), 1):
+        if call.code is not inmost.code:
+            reason = f"on the path to the assertion of {inmost.code.name}"
             yield Finding(call.code, "path", 0.8 / distance, reason)
 
 
