@@ -8,8 +8,8 @@ from textwrap import dedent
 from types import CodeType, FrameType
 from typing import Any
 
-from cideldill_mcp.questions.listing import SourceFiles
-from cideldill_mcp.questions.recorded import Code, Phase, RecordedTest
+from cideldill_mcp.questions.recordings.listing import SourceFiles
+from cideldill_mcp.questions.recordings.recorded import Code, Phase, RecordedTest
 from pytest_cideldill.sourcecode.codes import lines_of, walk
 
 FILE = "shop.py"

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from cideldill_mcp.questions.recorded import Recorded
-from cideldill_mcp.questions.row_reader import read_recorded
+from cideldill_mcp.questions.recordings.recorded import Recorded
+from cideldill_mcp.questions.recordings.row_reader import read_recorded
 
 NODEID = "tests/test_shop.py::test_total"
 

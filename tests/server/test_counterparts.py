@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from cideldill_mcp.questions.counterparts import Counterparts
-from cideldill_mcp.questions.recorded import Code
+from cideldill_mcp.questions.recordings.recorded import Code
 
 
 def edited(lines: list[str], chosen: random.Random) -> tuple[list[str], dict[int, int]]:

@@ -15,8 +15,8 @@ import pytest
 from cideldill_mcp.questions import git_changes
 from cideldill_mcp.questions.edited import edits
 from cideldill_mcp.questions.git_changes import Commit, line_now, read_patch
-from cideldill_mcp.questions.listing import SourceFiles
-from cideldill_mcp.questions.ran import Remarks
+from cideldill_mcp.questions.recordings.listing import SourceFiles
+from cideldill_mcp.questions.recordings.ran import Remarks
 from pytest_cideldill.redaction.redactor import Redactor
 from tests.server.ran_code import FILE, Runs
 from tests.server.repositories import Repository

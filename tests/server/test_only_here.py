@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.only_here import only_here
-from cideldill_mcp.questions.ran import Remarks
-from cideldill_mcp.questions.recorded import Phase
+from cideldill_mcp.questions.recordings.ran import Remarks
+from cideldill_mcp.questions.recordings.recorded import Phase
 from tests.server.ran_code import FILE, Runs
 
 

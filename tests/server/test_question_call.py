@@ -11,7 +11,7 @@ import pytest
 
 from cideldill_mcp.questions.call import call_answer
 from cideldill_mcp.questions.fitting import Answer
-from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.recordings.listing import SourceFiles
 from tests.server.recordings import NODEID, Rows, recorded_run
 
 TEST = """

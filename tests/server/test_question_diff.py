@@ -7,7 +7,7 @@ from cideldill_mcp.questions.diff import around
 from cideldill_mcp.questions.differences import Comparer, Difference, Noise, Side, globs
 from cideldill_mcp.questions.divergence import Walk, noise_between
 from cideldill_mcp.questions.neighbours import candidates, relation
-from cideldill_mcp.questions.recorded import Call, Code, Phase, Recorded, RecordedTest
+from cideldill_mcp.questions.recordings.recorded import Call, Code, Phase, Recorded, RecordedTest
 
 _CODES = {
     name: Code(at, "shop", name, "shop.py", at, at, "function") for at, name in enumerate("abc")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from cideldill_mcp.questions.call_shapes import Shapes
-from cideldill_mcp.questions.row_reader import read_recorded
+from cideldill_mcp.questions.recordings.row_reader import read_recorded
 from tests.server.recordings import NODEID, Rows, recorded_run
 
 SHOP = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cideldill_mcp.questions.recorded import RecordedTest
+from cideldill_mcp.questions.recordings.recorded import RecordedTest
 from cideldill_mcp.questions.swallowed import ranked, swallowed, swallowers
 from tests.server.recordings import NODEID, Rows
 

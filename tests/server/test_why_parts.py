@@ -8,10 +8,10 @@ import pytest
 
 from cideldill_mcp.questions.evidence import Finding, culprits, of_tests
 from cideldill_mcp.questions.failure_text import failure_lines
-from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.order_part import brittle_part
-from cideldill_mcp.questions.ran import Remarks
-from cideldill_mcp.questions.recorded import Code, Recorded, RecordedTest
+from cideldill_mcp.questions.recordings.listing import SourceFiles
+from cideldill_mcp.questions.recordings.ran import Remarks
+from cideldill_mcp.questions.recordings.recorded import Code, Recorded, RecordedTest
 from cideldill_mcp.questions.why import why_answer
 from cideldill_mcp.questions.why_parts import (
     Part,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
-from cideldill_mcp.questions.recorded import BODIES, Call
+from cideldill_mcp.questions.recordings.recorded import BODIES, Call
 
 Both = tuple[Call | None, Call | None]
 """A call of the left side and the one of the right side that it is; None: there is none."""

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from cideldill_mcp.questions.differences import Noise, Side
     from cideldill_mcp.questions.divergence import Divergence, Found
     from cideldill_mcp.questions.inside import Texts
-    from cideldill_mcp.questions.listing import SourceFiles
-    from cideldill_mcp.questions.recorded import Call, Code
+    from cideldill_mcp.questions.recordings.listing import SourceFiles
+    from cideldill_mcp.questions.recordings.recorded import Call, Code
 
 NAME = "test_diff"
 AUTO = "auto"

@@ -173,7 +173,7 @@ async def _tried_warm(
 
 async def _tried(question: Question, base: TraceRequest, prepared: Prepared, repeat: int) -> Trial:
     """All processes of one experiment."""
-    from cideldill_mcp.questions.row_reader import read_recorded
+    from cideldill_mcp.questions.recordings.row_reader import read_recorded
 
     asked, trial = prepared.experiment, Trial(prepared.experiment)
     request = prepared.request(replace(base, tree=base.tree and asked.name == BASELINE))
@@ -212,7 +212,7 @@ def _refusal(question: Question, base: TraceRequest, baseline: Trial) -> Refusal
     """Why there is nothing to compare with; None: there is."""
     if baseline.nodeids:
         return None
-    from cideldill_mcp.questions.recorded import Recorded
+    from cideldill_mcp.questions.recordings.recorded import Recorded
     from cideldill_mcp.questions.registry import SideRun
     from cideldill_mcp.questions.unanswered import unanswered
 

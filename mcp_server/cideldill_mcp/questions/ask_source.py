@@ -21,7 +21,7 @@ from cideldill_mcp.questions.asker import (
 )
 from cideldill_mcp.questions.definitions import Definition
 from cideldill_mcp.questions.fitting import Answer
-from cideldill_mcp.questions.listing import SourceFiles
+from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.source import find, source_answer
 from cideldill_mcp.questions.spelling import file_from_root, function_from_root, parsed
 from pytest_cideldill.errors import ErrorCode, Refusal

@@ -27,7 +27,7 @@ from pytest_cideldill.interpreter.untrusted_files import open_regular
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
-    from cideldill_mcp.questions.recorded import Recorded
+    from cideldill_mcp.questions.recordings.recorded import Recorded
     from cideldill_mcp.questions.suspects import Contrast
 
 NAME: Final = "test_suspects"

@@ -24,7 +24,7 @@ from cideldill_mcp.questions.spelling import function_from_root
 from pytest_cideldill.protocol.trace_rows import TraceRequest, WatchRequest
 
 if TYPE_CHECKING:
-    from cideldill_mcp.questions.listing import SourceFiles
+    from cideldill_mcp.questions.recordings.listing import SourceFiles
     from cideldill_mcp.questions.registry import Question
 
 NAME = "test_watch"

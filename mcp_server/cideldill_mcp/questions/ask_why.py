@@ -28,8 +28,8 @@ from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
-    from cideldill_mcp.questions.listing import SourceFiles
-    from cideldill_mcp.questions.recorded import Recorded
+    from cideldill_mcp.questions.recordings.listing import SourceFiles
+    from cideldill_mcp.questions.recordings.recorded import Recorded
     from cideldill_mcp.questions.why_parts import Part
 
 NAME = "test_why"
@@ -139,7 +139,7 @@ class _Asking:
 
     async def _neighbours(self, seen: Seen) -> Recorded:
         """Tests near the failing one, and itself among them, with the lines that they ran."""
-        from cideldill_mcp.questions.recorded import Recorded
+        from cideldill_mcp.questions.recordings.recorded import Recorded
 
         nodeid, others = seen.test.nodeid, seen.recorded.neighbours
         before = {each: self._before(each) for each in others}

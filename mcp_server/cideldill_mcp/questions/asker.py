@@ -28,10 +28,10 @@ from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
-    from cideldill_mcp.questions.listing import SourceFiles
     from cideldill_mcp.questions.past import Past
     from cideldill_mcp.questions.patches import PatchedFile
-    from cideldill_mcp.questions.recorded import Recorded, RecordedTest
+    from cideldill_mcp.questions.recordings.listing import SourceFiles
+    from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
 
 TIMEOUT_S = 60.0
 """The default time of a question, in seconds."""
@@ -175,8 +175,8 @@ async def ran(
     running = asyncio.ensure_future(question.run(request, variation, within_s))
     try:
         await asyncio.sleep(0)  # the process is started, unless others have all places
-        from cideldill_mcp.questions.recorded import Recorded
-        from cideldill_mcp.questions.row_reader import read_recorded
+        from cideldill_mcp.questions.recordings.recorded import Recorded
+        from cideldill_mcp.questions.recordings.row_reader import read_recorded
 
         for module in texts:
             import_module(f"cideldill_mcp.questions.{module}")
@@ -193,7 +193,7 @@ def source_files(
     asker: Asker, rootdir: str, patched: Sequence[PatchedFile] | None = None
 ) -> SourceFiles:
     """The sources of a project, without secrets; of some files as a patch has made them."""
-    from cideldill_mcp.questions.listing import SourceFiles
+    from cideldill_mcp.questions.recordings.listing import SourceFiles
 
     redact = partial(asker.questions.redactor().redact_source, is_python=True)
     return SourceFiles(rootdir, redact, {each.path: each.text for each in patched or ()})

@@ -31,9 +31,9 @@ from cideldill_mcp.questions.fitting import (
     short,
 )
 from cideldill_mcp.questions.folding import folded, span_text
-from cideldill_mcp.questions.listing import FunctionNode, Listing, LoopNode, SourceFiles
-from cideldill_mcp.questions.recorded import BODIES, Call, Focus, Recorded, RecordedTest
-from cideldill_mcp.questions.row_reader import without_collector
+from cideldill_mcp.questions.recordings.listing import FunctionNode, Listing, LoopNode, SourceFiles
+from cideldill_mcp.questions.recordings.recorded import BODIES, Call, Focus, Recorded, RecordedTest
+from cideldill_mcp.questions.recordings.row_reader import without_collector
 from cideldill_mcp.questions.steps import Items, Loop, Round, Step, structured
 from cideldill_mcp.questions.tree import heading, propose_trace
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cideldill_mcp.questions.fitting import counted, short
-from cideldill_mcp.questions.recorded import (
+from cideldill_mcp.questions.recordings.recorded import (
     BODIES,
     Call,
     Phase,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
-from cideldill_mcp.questions.recorded import Code
+from cideldill_mcp.questions.recordings.recorded import Code
 
 _ALIKE: Final = 0.6
 """How much of two lines is equal, at least, if one was made from the other."""

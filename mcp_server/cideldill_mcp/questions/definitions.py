@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cideldill_mcp.questions.listing import Scope, SourceFiles, extent
+from cideldill_mcp.questions.recordings.listing import Scope, SourceFiles, extent
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.sourcecode.catalog import find_sources, module_names
 from pytest_cideldill.sourcecode.describe import assigned_lambdas

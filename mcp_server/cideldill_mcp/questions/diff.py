@@ -11,7 +11,7 @@ from cideldill_mcp.questions.differences import ABSENT, Difference, Noise, Side
 from cideldill_mcp.questions.divergence import Divergence, Found
 from cideldill_mcp.questions.fitting import Answer, Item, clipped, counted, fit, short
 from cideldill_mcp.questions.inside import NOWHERE, Lines, Parting, Texts
-from cideldill_mcp.questions.recorded import Call, ancestors
+from cideldill_mcp.questions.recordings.recorded import Call, ancestors
 from cideldill_mcp.questions.tree import heading, propose_trace
 
 VALUE: Final = 100

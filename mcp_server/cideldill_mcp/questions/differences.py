@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from cideldill_mcp.questions.recorded import Call, Recorded, RecordedTest
+from cideldill_mcp.questions.recordings.recorded import Call, Recorded, RecordedTest
 
 ABSENT: Final = "absent"
 """The text of a value that one side does not have."""

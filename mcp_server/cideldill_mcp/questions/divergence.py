@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from cideldill_mcp.questions.alignment import Both, aligned
 from cideldill_mcp.questions.differences import ABSENT, Comparer, Difference, Noise, Side
-from cideldill_mcp.questions.recorded import Call
+from cideldill_mcp.questions.recordings.recorded import Call
 
 MOST: Final = 4
 """Divergences that are looked for: the first, and three later ones."""

@@ -17,8 +17,8 @@ from cideldill_mcp.questions.git_changes import (
     line_now,
     working_tree,
 )
-from cideldill_mcp.questions.listing import Listing, SourceFiles
-from cideldill_mcp.questions.ran import (
+from cideldill_mcp.questions.recordings.listing import Listing, SourceFiles
+from cideldill_mcp.questions.recordings.ran import (
     Function,
     Remark,
     Remarks,
@@ -27,7 +27,7 @@ from cideldill_mcp.questions.ran import (
     is_of_tests,
     nearness,
 )
-from cideldill_mcp.questions.recorded import Code, RecordedTest
+from cideldill_mcp.questions.recordings.recorded import Code, RecordedTest
 from cideldill_mcp.questions.unified_diff import Hunk
 from pytest_cideldill.redaction.redactor import Redactor
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from cideldill_mcp.questions.ran import Key, is_of_tests, key_of
-from cideldill_mcp.questions.recorded import BODIES, Code, Recorded
+from cideldill_mcp.questions.recordings.ran import Key, is_of_tests, key_of
+from cideldill_mcp.questions.recordings.recorded import BODIES, Code, Recorded
 
 INSIDE: Final = "inside"
 """The kind of evidence that says only that a function ran on the way."""

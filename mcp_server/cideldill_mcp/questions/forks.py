@@ -21,8 +21,8 @@ from pytest_cideldill.protocol.trace_rows import ForcedChange, Fork, TraceReques
 
 if TYPE_CHECKING:
     from cideldill_mcp.questions.experiment_specs import Prepared
-    from cideldill_mcp.questions.listing import SourceFiles
-    from cideldill_mcp.questions.recorded import Recorded
+    from cideldill_mcp.questions.recordings.listing import SourceFiles
+    from cideldill_mcp.questions.recordings.recorded import Recorded
     from cideldill_mcp.questions.trials import Trial
 
 _LEAST: Final = 2
@@ -145,7 +145,7 @@ def _trusted(
     numbers: Sequence[int],
     baseline: Trial,
 ) -> dict[int, Part]:
-    from cideldill_mcp.questions.row_reader import read_recorded
+    from cideldill_mcp.questions.recordings.row_reader import read_recorded
 
     if not run.file or not baseline.recorded or -1 in read_recorded(run.file).unforked:
         return {}

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from cideldill_mcp.questions.counterparts import Counterparts
-from cideldill_mcp.questions.listing import Listing
-from cideldill_mcp.questions.recorded import Focus, Line
+from cideldill_mcp.questions.recordings.listing import Listing
+from cideldill_mcp.questions.recordings.recorded import Focus, Line
 
 Lines = tuple[int, int]
 """A statement: its line on the left and on the right side; 0: it is not in that text."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cideldill_mcp.questions.fitting import counted, short
-from cideldill_mcp.questions.listing import Listing, Node, SourceFiles
-from cideldill_mcp.questions.ran import (
+from cideldill_mcp.questions.recordings.listing import Listing, Node, SourceFiles
+from cideldill_mcp.questions.recordings.ran import (
     Function,
     Key,
     Remark,
@@ -25,7 +25,7 @@ from cideldill_mcp.questions.ran import (
     left_by_errors,
     nearness,
 )
-from cideldill_mcp.questions.recorded import Code, Phase, RecordedTest, lines_in
+from cideldill_mcp.questions.recordings.recorded import Code, Phase, RecordedTest, lines_in
 
 _PASSED: Final = frozenset({"passed", "xpassed"})
 

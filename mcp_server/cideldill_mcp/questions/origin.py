@@ -9,7 +9,7 @@ from typing import Final
 
 from cideldill_mcp.questions.call_text import path_of_failure
 from cideldill_mcp.questions.differences import RESULT, Difference, states_between
-from cideldill_mcp.questions.recorded import (
+from cideldill_mcp.questions.recordings.recorded import (
     BODIES,
     Call,
     Code,

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from cideldill_mcp.questions.listing import Scope
+from cideldill_mcp.questions.recordings.listing import Scope
 
 _MUTATORS: Final = frozenset(
     {

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from cideldill_mcp.questions.listing import Listing, LoopNode, Node, inside
-from cideldill_mcp.questions.recorded import Event, Focus
+from cideldill_mcp.questions.recordings.listing import Listing, LoopNode, Node, inside
+from cideldill_mcp.questions.recordings.recorded import Event, Focus
 
 _INDEX: Final = re.compile(r"\[[^\]]*\]")
 ENDS: Final = "loop ends"

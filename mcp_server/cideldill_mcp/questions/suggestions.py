@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cideldill_mcp.questions.experiment_specs import Experiment
-from cideldill_mcp.questions.recorded import BODIES, Call, RecordedTest
+from cideldill_mcp.questions.recordings.recorded import BODIES, Call, RecordedTest
 from cideldill_mcp.questions.trials import Trial, first_failing
 from pytest_cideldill.protocol.trace_rows import ForcedChange
 

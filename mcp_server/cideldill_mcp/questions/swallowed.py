@@ -10,7 +10,7 @@ from itertools import groupby, islice
 from typing import Final, NamedTuple
 
 from cideldill_mcp.questions.fitting import short
-from cideldill_mcp.questions.recorded import FAILED, Caught, Code, Passage, RecordedTest
+from cideldill_mcp.questions.recordings.recorded import FAILED, Caught, Code, Passage, RecordedTest
 
 _MESSAGE: Final = 160
 _VALUE: Final = 60

@@ -25,8 +25,8 @@ from cideldill_mcp.questions.call_text import (
 )
 from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, Item, counted, fit, short
 from cideldill_mcp.questions.folding import MIN_ROUNDS, Folded, folded, span_text
-from cideldill_mcp.questions.ran import Key, key_of
-from cideldill_mcp.questions.recorded import (
+from cideldill_mcp.questions.recordings.ran import Key, key_of
+from cideldill_mcp.questions.recordings.recorded import (
     BODIES,
     Call,
     Phase,
@@ -34,7 +34,7 @@ from cideldill_mcp.questions.recorded import (
     RecordedTest,
     descendants,
 )
-from cideldill_mcp.questions.row_reader import without_collector
+from cideldill_mcp.questions.recordings.row_reader import without_collector
 
 MIN_CHAIN: Final = 7
 """Levels of a recursion that are folded in the middle."""

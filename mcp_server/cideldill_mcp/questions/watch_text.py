@@ -16,8 +16,8 @@ from cideldill_mcp.questions.fitting import (
     short,
 )
 from cideldill_mcp.questions.folding import folded
-from cideldill_mcp.questions.listing import SourceFiles
-from cideldill_mcp.questions.recorded import Recorded, RecordedTest
+from cideldill_mcp.questions.recordings.listing import SourceFiles
+from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
 from cideldill_mcp.questions.tree import heading
 from cideldill_mcp.questions.watched import Change, Part, Place, Watched, read_watched
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cideldill_mcp.questions.recorded import Code, Recorded, RecordedTest
+from cideldill_mcp.questions.recordings.recorded import Code, Recorded, RecordedTest
 
 Part = tuple[str, str | None, str | None]
 """`(place in the object, text before, text afterwards)`."""

@@ -14,11 +14,17 @@ from cideldill_mcp.questions.diff import Compared, what_differs
 from cideldill_mcp.questions.evidence import INSIDE, Finding
 from cideldill_mcp.questions.failure_text import failure_lines
 from cideldill_mcp.questions.fitting import counted, short
-from cideldill_mcp.questions.listing import SourceFiles
 from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.origin import Origin, fed_by, made_before, origin_of
-from cideldill_mcp.questions.ran import Function, Key, Remark, Remarks, functions, key_of
-from cideldill_mcp.questions.recorded import Call, Phase, Recorded, RecordedTest, ancestors
+from cideldill_mcp.questions.recordings.listing import SourceFiles
+from cideldill_mcp.questions.recordings.ran import Function, Key, Remark, Remarks, functions, key_of
+from cideldill_mcp.questions.recordings.recorded import (
+    Call,
+    Phase,
+    Recorded,
+    RecordedTest,
+    ancestors,
+)
 from cideldill_mcp.questions.swallowed import swallowed, swallowers
 from cideldill_mcp.questions.tree import path_text
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from cideldill_mcp.questions.listing import Listing
-from cideldill_mcp.questions.recorded import BODIES, Call, Code, RecordedTest
+from cideldill_mcp.questions.recordings.listing import Listing
+from cideldill_mcp.questions.recordings.recorded import BODIES, Call, Code, RecordedTest
 
 Key = tuple[str, str, int]
 """Equal for code objects of one function: file, name, first line."""

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
-from cideldill_mcp.questions.evaluated import Value
-from cideldill_mcp.questions.recorded import (
+from cideldill_mcp.questions.recordings.evaluated import Value
+from cideldill_mcp.questions.recordings.recorded import (
     FAILED,
     Behind,
     Call,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cideldill_mcp.questions.evaluated import Value
+from cideldill_mcp.questions.recordings.evaluated import Value
 from pytest_cideldill.protocol.trace_rows import Row
 
 BODIES: Final = frozenset({"module", "class"})

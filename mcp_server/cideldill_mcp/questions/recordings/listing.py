@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from cideldill_mcp.questions.recorded import Code
+from cideldill_mcp.questions.recordings.recorded import Code
 from pytest_cideldill.sourcecode.quiet import parse
 from pytest_cideldill.sourcecode.reading import source_bytes, text_in
 
