@@ -9,9 +9,9 @@ from textwrap import dedent
 
 import pytest
 
-from cideldill_mcp.questions.fitting import Answer
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.source import find, source_answer
+from cideldill_mcp.questions.texts.fitting import Answer
 from pytest_cideldill.errors import Refusal
 from tests.server.recordings import NODEID, recorded_run
 

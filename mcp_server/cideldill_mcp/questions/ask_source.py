@@ -20,10 +20,10 @@ from cideldill_mcp.questions.asker import (
     source_files,
 )
 from cideldill_mcp.questions.definitions import Definition
-from cideldill_mcp.questions.fitting import Answer
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.source import find, source_answer
 from cideldill_mcp.questions.spelling import file_from_root, function_from_root, parsed
+from cideldill_mcp.questions.texts.fitting import Answer
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 

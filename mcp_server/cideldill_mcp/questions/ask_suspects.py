@@ -20,8 +20,8 @@ from cideldill_mcp.questions.asker import (
     ran,
     reply,
 )
-from cideldill_mcp.questions.fitting import Answer, counted
 from cideldill_mcp.questions.registry import Question, SideRun
+from cideldill_mcp.questions.texts.fitting import Answer, counted
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.interpreter.untrusted_files import open_regular
 from pytest_cideldill.protocol.trace_rows import TraceRequest

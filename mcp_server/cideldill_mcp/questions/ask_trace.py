@@ -15,9 +15,9 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
-from cideldill_mcp.questions.fitting import Answer
 from cideldill_mcp.questions.not_called import check_choice, not_called
 from cideldill_mcp.questions.spelling import function_from_root
+from cideldill_mcp.questions.texts.fitting import Answer
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 NAME = "test_trace"

@@ -21,9 +21,9 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
-from cideldill_mcp.questions.fitting import Answer, counted
 from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.registry import Question
+from cideldill_mcp.questions.texts.fitting import Answer, counted
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 

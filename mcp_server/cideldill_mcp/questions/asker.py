@@ -13,7 +13,6 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, counted
 from cideldill_mcp.questions.registry import (
     MAX_TIMEOUT_S,
     PLAIN,
@@ -24,6 +23,7 @@ from cideldill_mcp.questions.registry import (
     Variation,
     no_progress,
 )
+from cideldill_mcp.questions.texts.fitting import MAX_CHARS, Answer, counted
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 

@@ -11,7 +11,11 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from cideldill_mcp.questions.call_text import (
+from cideldill_mcp.questions.recordings.listing import FunctionNode, Listing, LoopNode, SourceFiles
+from cideldill_mcp.questions.recordings.recorded import BODIES, Call, Focus, Recorded, RecordedTest
+from cideldill_mcp.questions.recordings.row_reader import without_collector
+from cideldill_mcp.questions.steps import Items, Loop, Round, Step, structured
+from cideldill_mcp.questions.texts.call_text import (
     call_text,
     deepest,
     ending_text,
@@ -19,7 +23,7 @@ from cideldill_mcp.questions.call_text import (
     library_text,
     notes_of,
 )
-from cideldill_mcp.questions.fitting import (
+from cideldill_mcp.questions.texts.fitting import (
     MAX_CHARS,
     Answer,
     Item,
@@ -30,11 +34,7 @@ from cideldill_mcp.questions.fitting import (
     ranges,
     short,
 )
-from cideldill_mcp.questions.folding import folded, span_text
-from cideldill_mcp.questions.recordings.listing import FunctionNode, Listing, LoopNode, SourceFiles
-from cideldill_mcp.questions.recordings.recorded import BODIES, Call, Focus, Recorded, RecordedTest
-from cideldill_mcp.questions.recordings.row_reader import without_collector
-from cideldill_mcp.questions.steps import Items, Loop, Round, Step, structured
+from cideldill_mcp.questions.texts.folding import folded, span_text
 from cideldill_mcp.questions.tree import heading, propose_trace
 
 VALUE: Final = 90

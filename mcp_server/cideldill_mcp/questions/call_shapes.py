@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cideldill_mcp.questions.call_text import kind_of
 from cideldill_mcp.questions.recordings.recorded import Call
+from cideldill_mcp.questions.texts.call_text import kind_of
 
 _Inside = tuple[tuple[int, int], ...]
 """Line and shape of the calls inside of a call, each once."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
-from cideldill_mcp.questions.fitting import counted, short
 from cideldill_mcp.questions.git_changes import (
     Commit,
     FileChange,
@@ -28,6 +27,7 @@ from cideldill_mcp.questions.recordings.ran import (
     nearness,
 )
 from cideldill_mcp.questions.recordings.recorded import Code, RecordedTest
+from cideldill_mcp.questions.texts.fitting import counted, short
 from cideldill_mcp.questions.unified_diff import Hunk
 from pytest_cideldill.redaction.redactor import Redactor
 

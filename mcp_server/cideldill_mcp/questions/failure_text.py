@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from cideldill_mcp.questions.diff import around
-from cideldill_mcp.questions.fitting import clipped, counted, short
 from cideldill_mcp.questions.origin import first_other_part
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import Failed, RecordedTest
+from cideldill_mcp.questions.texts.fitting import clipped, counted, short
 from cideldill_mcp.questions.tree import heading
 
 _VALUE: Final = 160

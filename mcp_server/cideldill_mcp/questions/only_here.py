@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cideldill_mcp.questions.fitting import counted, short
 from cideldill_mcp.questions.recordings.listing import Listing, Node, SourceFiles
 from cideldill_mcp.questions.recordings.ran import (
     Function,
@@ -26,6 +25,7 @@ from cideldill_mcp.questions.recordings.ran import (
     nearness,
 )
 from cideldill_mcp.questions.recordings.recorded import Code, Phase, RecordedTest, lines_in
+from cideldill_mcp.questions.texts.fitting import counted, short
 
 _PASSED: Final = frozenset({"passed", "xpassed"})
 

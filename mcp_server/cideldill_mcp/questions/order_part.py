@@ -8,10 +8,10 @@ from cideldill_mcp.questions.ask_order import Order
 from cideldill_mcp.questions.asker import Seen
 from cideldill_mcp.questions.diff import Compared
 from cideldill_mcp.questions.evidence import Finding, of_tests
-from cideldill_mcp.questions.fitting import counted
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import BODIES, Code, Recorded, RecordedTest
 from cideldill_mcp.questions.shared_state import read_names, written_names
+from cideldill_mcp.questions.texts.fitting import counted
 from cideldill_mcp.questions.why_parts import Part
 
 _NAMED = 3

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cideldill_mcp.questions.call_text import path_of_failure
 from cideldill_mcp.questions.differences import RESULT, Difference, states_between
 from cideldill_mcp.questions.recordings.recorded import (
     BODIES,
@@ -19,6 +18,7 @@ from cideldill_mcp.questions.recordings.recorded import (
     ancestors,
     descendants,
 )
+from cideldill_mcp.questions.texts.call_text import path_of_failure
 from pytest_cideldill.sourcecode.quiet import literal
 
 _USUAL: Final = frozenset(

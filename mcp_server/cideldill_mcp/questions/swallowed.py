@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import groupby, islice
 from typing import Final, NamedTuple
 
-from cideldill_mcp.questions.fitting import short
 from cideldill_mcp.questions.recordings.recorded import FAILED, Caught, Code, Passage, RecordedTest
+from cideldill_mcp.questions.texts.fitting import short
 
 _MESSAGE: Final = 160
 _VALUE: Final = 60

@@ -14,17 +14,6 @@ from itertools import pairwise
 from typing import Final
 
 from cideldill_mcp.questions.call_shapes import Round, Shapes, runs_of
-from cideldill_mcp.questions.call_text import (
-    RESULT,
-    call_text,
-    library_text,
-    notes_of,
-    path_of_failure,
-    proposal,
-    short_call_text,
-)
-from cideldill_mcp.questions.fitting import MAX_CHARS, Answer, Item, counted, fit, short
-from cideldill_mcp.questions.folding import MIN_ROUNDS, Folded, folded, span_text
 from cideldill_mcp.questions.recordings.ran import Key, key_of
 from cideldill_mcp.questions.recordings.recorded import (
     BODIES,
@@ -35,6 +24,17 @@ from cideldill_mcp.questions.recordings.recorded import (
     descendants,
 )
 from cideldill_mcp.questions.recordings.row_reader import without_collector
+from cideldill_mcp.questions.texts.call_text import (
+    RESULT,
+    call_text,
+    library_text,
+    notes_of,
+    path_of_failure,
+    proposal,
+    short_call_text,
+)
+from cideldill_mcp.questions.texts.fitting import MAX_CHARS, Answer, Item, counted, fit, short
+from cideldill_mcp.questions.texts.folding import MIN_ROUNDS, Folded, folded, span_text
 
 MIN_CHAIN: Final = 7
 """Levels of a recursion that are folded in the middle."""

@@ -8,10 +8,10 @@ from typing import Final
 
 from cideldill_mcp.questions.asker import FAILING
 from cideldill_mcp.questions.experiment_specs import Experiment
-from cideldill_mcp.questions.fitting import counted
 from cideldill_mcp.questions.recordings.evaluated import Value
 from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
 from cideldill_mcp.questions.registry import SideRun
+from cideldill_mcp.questions.texts.fitting import counted
 from cideldill_mcp.questions.unanswered import last_line
 from pytest_cideldill.protocol.trace_rows import ForcedChange
 

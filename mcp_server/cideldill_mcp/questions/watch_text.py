@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from cideldill_mcp.questions.call_text import notes_of, proposal
-from cideldill_mcp.questions.fitting import (
+from cideldill_mcp.questions.recordings.listing import SourceFiles
+from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
+from cideldill_mcp.questions.texts.call_text import notes_of, proposal
+from cideldill_mcp.questions.texts.fitting import (
     MAX_CHARS,
     Answer,
     Item,
@@ -15,9 +17,7 @@ from cideldill_mcp.questions.fitting import (
     ranges,
     short,
 )
-from cideldill_mcp.questions.folding import folded
-from cideldill_mcp.questions.recordings.listing import SourceFiles
-from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
+from cideldill_mcp.questions.texts.folding import folded
 from cideldill_mcp.questions.tree import heading
 from cideldill_mcp.questions.watched import Change, Part, Place, Watched, read_watched
 

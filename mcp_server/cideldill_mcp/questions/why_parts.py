@@ -9,11 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from cideldill_mcp.questions.call_text import path_of_failure
 from cideldill_mcp.questions.diff import Compared, what_differs
 from cideldill_mcp.questions.evidence import INSIDE, Finding
 from cideldill_mcp.questions.failure_text import failure_lines
-from cideldill_mcp.questions.fitting import counted, short
 from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.origin import Origin, fed_by, made_before, origin_of
 from cideldill_mcp.questions.recordings.listing import SourceFiles
@@ -26,6 +24,8 @@ from cideldill_mcp.questions.recordings.recorded import (
     ancestors,
 )
 from cideldill_mcp.questions.swallowed import swallowed, swallowers
+from cideldill_mcp.questions.texts.call_text import path_of_failure
+from cideldill_mcp.questions.texts.fitting import counted, short
 from cideldill_mcp.questions.tree import path_text
 
 _PATH: Final = 1_200

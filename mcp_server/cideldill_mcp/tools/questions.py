@@ -14,8 +14,8 @@ from cideldill_mcp.questions.ask_why import Why, why
 from cideldill_mcp.questions.asker import TIMEOUT_S, Bounds
 from cideldill_mcp.questions.beside_runs import asker_of
 from cideldill_mcp.questions.experiment_specs import experiments_of
-from cideldill_mcp.questions.fitting import MAX_CHARS
 from cideldill_mcp.questions.registry import MAX_TIMEOUT_S
+from cideldill_mcp.questions.texts.fitting import MAX_CHARS
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cideldill_mcp.questions.fitting import ranges
+from cideldill_mcp.questions.texts.fitting import ranges
 
 MIN_ROUNDS: Final = 4
 """So many in a row are folded."""

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from cideldill_mcp.questions.fitting import counted, short
 from cideldill_mcp.questions.recordings.recorded import (
     BODIES,
     Call,
@@ -16,6 +15,7 @@ from cideldill_mcp.questions.recordings.recorded import (
     RecordedTest,
     ancestors,
 )
+from cideldill_mcp.questions.texts.fitting import counted, short
 
 VALUE: Final = 48
 """Characters of a value in the line of a call."""
