@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.questions.patches import PatchedFile, patched_files, patched_start
-from cideldill_mcp.questions.unified_diff import apply, read_diff
+from cideldill_mcp.questions.patches.unified_diff import apply, read_diff
+from cideldill_mcp.questions.patches.whole_texts import PatchedFile, patched_files, patched_start
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.experiments import MODULE
 from pytest_cideldill.project import Project

@@ -15,7 +15,7 @@ import pytest
 
 import pytest_cideldill
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.questions.patches import patched_files, patched_start
+from cideldill_mcp.questions.patches.whole_texts import patched_files, patched_start
 from pytest_cideldill.project import Project
 from tests.together.frontend import clean_environment
 from tests.together.patched_project import FILES, PLAIN, Ran, digest, patched, run, write

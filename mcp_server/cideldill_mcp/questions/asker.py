@@ -29,7 +29,7 @@ from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
     from cideldill_mcp.questions.past import Past
-    from cideldill_mcp.questions.patches import PatchedFile
+    from cideldill_mcp.questions.patches.whole_texts import PatchedFile
     from cideldill_mcp.questions.recordings.listing import SourceFiles
     from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
 

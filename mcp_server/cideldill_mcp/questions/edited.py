@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
-from cideldill_mcp.questions.git_changes import (
+from cideldill_mcp.questions.patches.git_changes import (
     Commit,
     FileChange,
     last_commit,
     line_now,
     working_tree,
 )
+from cideldill_mcp.questions.patches.unified_diff import Hunk
 from cideldill_mcp.questions.recordings.listing import Listing, SourceFiles
 from cideldill_mcp.questions.recordings.ran import (
     Function,
@@ -28,7 +29,6 @@ from cideldill_mcp.questions.recordings.ran import (
 )
 from cideldill_mcp.questions.recordings.recorded import Code, RecordedTest
 from cideldill_mcp.questions.texts.fitting import counted, short
-from cideldill_mcp.questions.unified_diff import Hunk
 from pytest_cideldill.redaction.redactor import Redactor
 
 _MOST_LINES: Final = 6

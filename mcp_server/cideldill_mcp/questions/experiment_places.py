@@ -12,7 +12,7 @@ from functools import partial
 from cideldill_mcp.questions.asker import Asker, source_files
 from cideldill_mcp.questions.experiment_specs import Experiment, Prepared
 from cideldill_mcp.questions.forks import code_of
-from cideldill_mcp.questions.patches import PatchedFile, patched_files
+from cideldill_mcp.questions.patches.whole_texts import PatchedFile, patched_files
 from cideldill_mcp.questions.registry import Variation
 from cideldill_mcp.questions.source import find
 from cideldill_mcp.questions.spelling import file_from_root, function_from_root

@@ -27,7 +27,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.protocol.trace_rows import VARIABLE, TraceRequest
 
 if TYPE_CHECKING:
-    from cideldill_mcp.questions.patches import PatchedFile
+    from cideldill_mcp.questions.patches.whole_texts import PatchedFile
     from pytest_cideldill.redaction.redactor import Redactor
 
 MAX_TIMEOUT_S = 3_600.0
@@ -320,7 +320,7 @@ class Question:
         Raises:
             OSError: They can't be handed on.
         """
-        from cideldill_mcp.questions.patches import patched_start
+        from cideldill_mcp.questions.patches.whole_texts import patched_start
 
         return patched_start(recipe, patches, self.new_folder())
 

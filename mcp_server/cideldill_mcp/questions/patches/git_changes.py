@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from threading import Timer
 from typing import Final
 
-from cideldill_mcp.questions.unified_diff import Hunk, MalformedDiff, read_diff
+from cideldill_mcp.questions.patches.unified_diff import Hunk, MalformedDiff, read_diff
 
 _TIMEOUT_S: Final = 2.0
 """Seconds of one process of git."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from cideldill_mcp.breakpoints.nearest import nearest
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.questions.unified_diff import (
+from cideldill_mcp.questions.patches.unified_diff import (
     NO_FILE,
     FileDiff,
     Hunk,
