@@ -24,8 +24,8 @@ from cideldill_mcp.clients.outbox import Notifier
 from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.questions.beside_runs import questions_beside
-from cideldill_mcp.questions.registry import Questions
+from cideldill_mcp.questions.asking.beside_runs import questions_beside
+from cideldill_mcp.questions.asking.registry import Questions
 from cideldill_mcp.resources.changes import Updates
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.replay import open_records

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from cideldill_mcp.clients.sessions import Clients
 from cideldill_mcp.prompts.defined import Prompts
 from cideldill_mcp.prompts.guide import instructions
-from cideldill_mcp.questions.registry import Questions
+from cideldill_mcp.questions.asking.registry import Questions
 from cideldill_mcp.replies.render import readable
 from cideldill_mcp.resources.resources import Resources
 from cideldill_mcp.runs.registry import Runs

@@ -20,7 +20,7 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes import helpers
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.questions.beside_runs import questions_beside
+from cideldill_mcp.questions.asking.beside_runs import questions_beside
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import Run, RunOrder
 from cideldill_mcp.sources import questions

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
+from cideldill_mcp.questions.asking.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.recordings.ran import Remarks
 from cideldill_mcp.questions.recordings.recorded import Phase

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cideldill_mcp.questions.alignment import aligned
+from cideldill_mcp.questions.asking.neighbours import candidates, relation
 from cideldill_mcp.questions.diff import around
 from cideldill_mcp.questions.differences import Comparer, Difference, Noise, Side, globs
 from cideldill_mcp.questions.divergence import Walk, noise_between
-from cideldill_mcp.questions.neighbours import candidates, relation
 from cideldill_mcp.questions.recordings.recorded import Call, Code, Phase, Recorded, RecordedTest
 
 _CODES = {

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from cideldill_mcp.questions.asking.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.edited import edits
-from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import RecordedTest

@@ -15,9 +15,9 @@ from cideldill_mcp.commands import places
 from cideldill_mcp.processes.launch import HASH_SEED, Recipe
 from cideldill_mcp.processes.private_directory import NoScratch, make_folder
 from cideldill_mcp.processes.reaper import Reaper
-from cideldill_mcp.questions.asker import Asker, Bounds
-from cideldill_mcp.questions.registry import Home, Questions
-from cideldill_mcp.questions.side_process import INTERRUPT_S, KILLED_S, TERMINATE_S
+from cideldill_mcp.questions.asking.asker import Asker, Bounds
+from cideldill_mcp.questions.asking.registry import Home, Questions
+from cideldill_mcp.questions.asking.side_process import INTERRUPT_S, KILLED_S, TERMINATE_S
 from pytest_cideldill import cli
 from pytest_cideldill.config.settings import Settings, read_table, split
 from pytest_cideldill.errors import Refusal

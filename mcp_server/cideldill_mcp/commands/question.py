@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cideldill_mcp.questions.asker import Asker, Bounds
+    from cideldill_mcp.questions.asking.asker import Asker, Bounds
 
     Ask = Callable[[Asker, Bounds], Awaitable[dict[str, Any]]]
 

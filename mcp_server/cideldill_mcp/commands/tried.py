@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:
 
 
 def _show(chosen: argparse.Namespace) -> int:
-    from cideldill_mcp.questions.ledger import OF_RECORD, file_of_project, read
+    from cideldill_mcp.questions.asking.ledger import OF_RECORD, file_of_project, read
 
     if chosen.record is not None:
         file = chosen.record / OF_RECORD

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cideldill_mcp.questions.asker import (
+from cideldill_mcp.questions.asking.asker import (
     FAILING,
     Asker,
     Bounds,
@@ -23,15 +23,15 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
+from cideldill_mcp.questions.asking.neighbours import candidates, relation
+from cideldill_mcp.questions.asking.registry import PLAIN, Question
+from cideldill_mcp.questions.asking.spelling import function_from_root, parsed
 from cideldill_mcp.questions.experiment_specs import (
     Experiment,
     Prepared,
     all_started_alike,
     experiment_of,
 )
-from cideldill_mcp.questions.neighbours import candidates, relation
-from cideldill_mcp.questions.registry import PLAIN, Question
-from cideldill_mcp.questions.spelling import function_from_root, parsed
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from cideldill_mcp.questions.ask_diff import Diff, is_run
-from cideldill_mcp.questions.asker import Asker, Bounds, Seen, cut_notes, noted, reply, see
+from cideldill_mcp.questions.asking.asker import Asker, Bounds, Seen, cut_notes, noted, reply, see
+from cideldill_mcp.questions.asking.past import Past, in_record
+from cideldill_mcp.questions.asking.registry import Question, Variation
 from cideldill_mcp.questions.differences import globs
 from cideldill_mcp.questions.facts import Parted
-from cideldill_mcp.questions.past import Past, in_record
-from cideldill_mcp.questions.registry import Question, Variation
 from pytest_cideldill.protocol import AddLine
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 from pytest_cideldill.records.merge import run_folder

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cideldill_mcp.questions.asker import Asker, Bounds, flakiness, invalid, reply
+from cideldill_mcp.questions.asking.asker import Asker, Bounds, flakiness, invalid, reply
+from cideldill_mcp.questions.asking.registry import PLAIN, Question
 from cideldill_mcp.questions.experiment_specs import (
     MOST_REPEATS,
     MOST_TESTS,
@@ -16,7 +17,6 @@ from cideldill_mcp.questions.experiment_specs import (
     all_started_alike,
 )
 from cideldill_mcp.questions.forks import Part, forked, suitable
-from cideldill_mcp.questions.registry import PLAIN, Question
 from cideldill_mcp.questions.trials import Trial, first_failing, summary
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
@@ -212,9 +212,9 @@ def _refusal(question: Question, base: TraceRequest, baseline: Trial) -> Refusal
     """Why there is nothing to compare with; None: there is."""
     if baseline.nodeids:
         return None
+    from cideldill_mcp.questions.asking.registry import SideRun
+    from cideldill_mcp.questions.asking.unanswered import unanswered
     from cideldill_mcp.questions.recordings.recorded import Recorded
-    from cideldill_mcp.questions.registry import SideRun
-    from cideldill_mcp.questions.unanswered import unanswered
 
     run = baseline.runs[0] if baseline.runs else SideRun("", question.cut, None)
     recorded = baseline.recorded[0] if baseline.recorded else Recorded()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cideldill_mcp.questions.asker import FAILING, ran
-from cideldill_mcp.questions.registry import Question
+from cideldill_mcp.questions.asking.asker import FAILING, ran
+from cideldill_mcp.questions.asking.registry import Question
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 _SHARE = 0.5

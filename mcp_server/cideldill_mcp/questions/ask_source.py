@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cideldill_mcp.questions.asker import (
+from cideldill_mcp.questions.asking.asker import (
     Asker,
     Bounds,
     invalid,
@@ -19,10 +19,10 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
+from cideldill_mcp.questions.asking.spelling import file_from_root, function_from_root, parsed
 from cideldill_mcp.questions.definitions import Definition
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.source import find, source_answer
-from cideldill_mcp.questions.spelling import file_from_root, function_from_root, parsed
 from cideldill_mcp.questions.texts.fitting import Answer
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest

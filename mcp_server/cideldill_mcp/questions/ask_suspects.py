@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from cideldill_mcp.questions.asker import (
+from cideldill_mcp.questions.asking.asker import (
     Asker,
     Bounds,
     cut_notes,
@@ -20,7 +20,7 @@ from cideldill_mcp.questions.asker import (
     ran,
     reply,
 )
-from cideldill_mcp.questions.registry import Question, SideRun
+from cideldill_mcp.questions.asking.registry import Question, SideRun
 from cideldill_mcp.questions.texts.fitting import Answer, counted
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.interpreter.untrusted_files import open_regular
@@ -230,6 +230,6 @@ def _unanswered(
         by = " and ".join(f"{name} {text!r}" for name, text in given.items()) or "the arguments"
         where = f" in {_names(request.nodeids)}" if request.nodeids else ""
         return Refusal(ErrorCode.TEST_NOT_FOUND, f"no test is selected by {by}{where}")
-    from cideldill_mcp.questions.unanswered import unanswered
+    from cideldill_mcp.questions.asking.unanswered import unanswered
 
     return unanswered(question, request, run, recorded)

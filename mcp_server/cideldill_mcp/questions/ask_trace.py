@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from cideldill_mcp.questions.asker import (
+from cideldill_mcp.questions.asking.asker import (
     Asker,
     Bounds,
     noted,
@@ -15,8 +15,8 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
-from cideldill_mcp.questions.not_called import check_choice, not_called
-from cideldill_mcp.questions.spelling import function_from_root
+from cideldill_mcp.questions.asking.not_called import check_choice, not_called
+from cideldill_mcp.questions.asking.spelling import function_from_root
 from cideldill_mcp.questions.texts.fitting import Answer
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 

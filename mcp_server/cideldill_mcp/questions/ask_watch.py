@@ -7,7 +7,7 @@ import asyncio
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cideldill_mcp.questions.asker import (
+from cideldill_mcp.questions.asking.asker import (
     Asker,
     Bounds,
     Seen,
@@ -18,14 +18,14 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
-from cideldill_mcp.questions.not_called import check_choice, check_expression, not_called
-from cideldill_mcp.questions.spelling import function_from_root
+from cideldill_mcp.questions.asking.not_called import check_choice, check_expression, not_called
+from cideldill_mcp.questions.asking.spelling import function_from_root
 from cideldill_mcp.questions.texts.fitting import Answer
 from pytest_cideldill.protocol.trace_rows import TraceRequest, WatchRequest
 
 if TYPE_CHECKING:
+    from cideldill_mcp.questions.asking.registry import Question
     from cideldill_mcp.questions.recordings.listing import SourceFiles
-    from cideldill_mcp.questions.registry import Question
 
 NAME = "test_watch"
 

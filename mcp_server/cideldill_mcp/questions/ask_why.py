@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cideldill_mcp.questions.asker import (
+from cideldill_mcp.questions.asking.asker import (
     FAILING,
     Asker,
     Bounds,
@@ -21,8 +21,8 @@ from cideldill_mcp.questions.asker import (
     see,
     source_files,
 )
-from cideldill_mcp.questions.neighbours import MOST_COMPARED, candidates
-from cideldill_mcp.questions.registry import Question
+from cideldill_mcp.questions.asking.neighbours import MOST_COMPARED, candidates
+from cideldill_mcp.questions.asking.registry import Question
 from cideldill_mcp.questions.texts.fitting import Answer, counted
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cideldill_mcp.questions.asking.past import Past
 from cideldill_mcp.questions.diff import VALUE, around
 from cideldill_mcp.questions.differences import ABSENT, Difference
 from cideldill_mcp.questions.facts import (
@@ -21,7 +22,6 @@ from cideldill_mcp.questions.facts import (
     facts_of,
     failure_values,
 )
-from cideldill_mcp.questions.past import Past
 from cideldill_mcp.questions.texts.call_text import proposal
 from cideldill_mcp.questions.texts.fitting import Answer, Item, counted, fit, short
 from pytest_cideldill.protocol.reducer import FAILED

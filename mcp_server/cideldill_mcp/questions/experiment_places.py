@@ -9,13 +9,13 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
 
-from cideldill_mcp.questions.asker import Asker, source_files
+from cideldill_mcp.questions.asking.asker import Asker, source_files
+from cideldill_mcp.questions.asking.registry import Variation
+from cideldill_mcp.questions.asking.spelling import file_from_root, function_from_root
 from cideldill_mcp.questions.experiment_specs import Experiment, Prepared
 from cideldill_mcp.questions.forks import code_of
 from cideldill_mcp.questions.patches.whole_texts import PatchedFile, patched_files
-from cideldill_mcp.questions.registry import Variation
 from cideldill_mcp.questions.source import find
-from cideldill_mcp.questions.spelling import file_from_root, function_from_root
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import ForcedChange
 from pytest_cideldill.sourcecode.helper import source_map

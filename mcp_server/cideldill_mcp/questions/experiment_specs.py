@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from cideldill_mcp.questions.asker import invalid
-from cideldill_mcp.questions.registry import Variation
-from cideldill_mcp.questions.spelling import parsed
+from cideldill_mcp.questions.asking.asker import invalid
+from cideldill_mcp.questions.asking.registry import Variation
+from cideldill_mcp.questions.asking.spelling import parsed
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import ForcedChange, TraceRequest
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cideldill_mcp.questions.asker import FAILING
+from cideldill_mcp.questions.asking.asker import FAILING
 from cideldill_mcp.questions.texts.fitting import Answer, Item, clipped, counted, fit, short
 from cideldill_mcp.questions.trials import (
     NOT_RUN,

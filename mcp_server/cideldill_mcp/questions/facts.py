@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cideldill_mcp.questions.asking.past import Past
 from cideldill_mcp.questions.differences import ABSENT, Difference
-from cideldill_mcp.questions.past import Past
 from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.reports.words import first_line

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from cideldill_mcp.questions.registry import Question, SideRun
-from cideldill_mcp.questions.side_process import cores
+from cideldill_mcp.questions.asking.registry import Question, SideRun
+from cideldill_mcp.questions.asking.side_process import cores
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol.trace_rows import ForcedChange, Fork, TraceRequest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cideldill_mcp.questions.ask_order import Order
-from cideldill_mcp.questions.asker import Seen
+from cideldill_mcp.questions.asking.asker import Seen
 from cideldill_mcp.questions.diff import Compared
 from cideldill_mcp.questions.evidence import Finding, of_tests
 from cideldill_mcp.questions.recordings.listing import SourceFiles

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from cideldill_mcp.questions.asker import FAILING
+from cideldill_mcp.questions.asking.asker import FAILING
+from cideldill_mcp.questions.asking.registry import SideRun
+from cideldill_mcp.questions.asking.unanswered import last_line
 from cideldill_mcp.questions.experiment_specs import Experiment
 from cideldill_mcp.questions.recordings.evaluated import Value
 from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
-from cideldill_mcp.questions.registry import SideRun
 from cideldill_mcp.questions.texts.fitting import counted
-from cideldill_mcp.questions.unanswered import last_line
 from pytest_cideldill.protocol.trace_rows import ForcedChange
 
 NOT_RUN: Final = "not run"

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import mcp_types as types
 
 from cideldill_mcp.breakpoints.collection import Desired
-from cideldill_mcp.questions.registry import Questions
+from cideldill_mcp.questions.asking.registry import Questions
 from cideldill_mcp.replies.render import MAX_MAX_CHARS, Shape, fit
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.tools.arguments import UnreadableArgument, read, read_values

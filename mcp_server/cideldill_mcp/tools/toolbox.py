@@ -14,7 +14,7 @@ import mcp_types as types
 
 from cideldill_mcp.clients.seen_stops import Deliveries, pauses_in, reports_hits
 from cideldill_mcp.events.entries import Event, LoggedRows
-from cideldill_mcp.questions.registry import Questions
+from cideldill_mcp.questions.asking.registry import Questions
 from cideldill_mcp.replies.prose import possible
 from cideldill_mcp.replies.render import DEFAULT_MAX_CHARS, fit
 from cideldill_mcp.runs.registry import Runs

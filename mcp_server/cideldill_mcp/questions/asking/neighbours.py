@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
-from cideldill_mcp.questions.asker import FAILING
+from cideldill_mcp.questions.asking.asker import FAILING
 
 MOST: Final = 6
 """Candidates that are run to find one that passes."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cideldill_mcp.questions.asker import Seen, invalid
-from cideldill_mcp.questions.spelling import parsed
+from cideldill_mcp.questions.asking.asker import Seen, invalid
+from cideldill_mcp.questions.asking.spelling import parsed
 from cideldill_mcp.questions.texts.fitting import counted
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.sourcecode.names import close_names

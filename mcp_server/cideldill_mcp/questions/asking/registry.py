@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from cideldill_mcp.processes.launch import HASH_SEED, Recipe, Start, launch
 from cideldill_mcp.processes.reaper import Reaper
-from cideldill_mcp.questions.ledger import OF_RECORD, Ledger, file_of_project
-from cideldill_mcp.questions.side_process import Cut, SideProcess, Slots, cores
+from cideldill_mcp.questions.asking.ledger import OF_RECORD, Ledger, file_of_project
+from cideldill_mcp.questions.asking.side_process import Cut, SideProcess, Slots, cores
 from cideldill_mcp.runs.nodeids import relative
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.project import Project

@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cideldill_mcp.questions.registry import (
+from cideldill_mcp.questions.asking.registry import (
     MAX_TIMEOUT_S,
     PLAIN,
     Progress,
@@ -28,7 +28,7 @@ from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
-    from cideldill_mcp.questions.past import Past
+    from cideldill_mcp.questions.asking.past import Past
     from cideldill_mcp.questions.patches.whole_texts import PatchedFile
     from cideldill_mcp.questions.recordings.listing import SourceFiles
     from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
@@ -146,7 +146,7 @@ async def see(
     run, recorded = await ran(question, request, texts, variation=variation)
     tests = list(recorded.tests.values())
     if recorded.refusal is not None or not tests:
-        from cideldill_mcp.questions.unanswered import unanswered
+        from cideldill_mcp.questions.asking.unanswered import unanswered
 
         raise await asyncio.to_thread(unanswered, question, request, run, recorded)
     if nodeid in recorded.tests:

@@ -6,8 +6,8 @@ import re
 from contextlib import suppress
 
 from cideldill_mcp.breakpoints.nearest import nearest
+from cideldill_mcp.questions.asking.registry import Question, SideRun
 from cideldill_mcp.questions.recordings.recorded import Recorded
-from cideldill_mcp.questions.registry import Question, SideRun
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 

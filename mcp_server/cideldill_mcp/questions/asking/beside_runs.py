@@ -8,9 +8,9 @@ from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.callrecords.records import CallFilter
 from cideldill_mcp.events.log import Filter
 from cideldill_mcp.processes.launch import HASH_SEED
-from cideldill_mcp.questions.asker import Asker, Earlier
-from cideldill_mcp.questions.past import MOST_ROWS, Past, environment_of, keep, not_there
-from cideldill_mcp.questions.registry import Home, Progress, Questions
+from cideldill_mcp.questions.asking.asker import Asker, Earlier
+from cideldill_mcp.questions.asking.past import MOST_ROWS, Past, environment_of, keep, not_there
+from cideldill_mcp.questions.asking.registry import Home, Progress, Questions
 from cideldill_mcp.runs.history import failed_nodeids
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import redactor_of

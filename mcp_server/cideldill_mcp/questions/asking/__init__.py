@@ -1,0 +1,1 @@
+"""What all questions share: their processes, the way to them, what is refused, what was tried."""
