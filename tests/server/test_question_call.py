@@ -9,9 +9,9 @@ from textwrap import dedent
 
 import pytest
 
-from cideldill_mcp.questions.call import call_answer
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.texts.fitting import Answer
+from cideldill_mcp.questions.trace.call import call_answer
 from tests.server.recordings import NODEID, Rows, recorded_run
 
 TEST = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cideldill_mcp.questions.call_shapes import Shapes
 from cideldill_mcp.questions.recordings.row_reader import read_recorded
+from cideldill_mcp.questions.trace.call_shapes import Shapes
 from tests.server.recordings import NODEID, Rows, recorded_run
 
 SHOP = """

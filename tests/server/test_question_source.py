@@ -257,7 +257,7 @@ def test_secrets_are_hidden_and_lines_keep_their_numbers(tmp_path: Path) -> None
 def test_what_answers_is_quick_to_import() -> None:
     """A command in a shell answers without the libraries of the server."""
     program = (
-        "import sys, cideldill_mcp.questions.tree, cideldill_mcp.questions.call, "
+        "import sys, cideldill_mcp.questions.trace.call_tree, cideldill_mcp.questions.trace.call, "
         "cideldill_mcp.questions.source; "
         "print([m for m in ('asyncio', 'mcp', 'anyio', 'pydantic') if m in sys.modules])"
     )

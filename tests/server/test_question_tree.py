@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cideldill_mcp.questions.texts.fitting import Answer
-from cideldill_mcp.questions.tree import tree_answer
+from cideldill_mcp.questions.trace.call_tree import tree_answer
 from tests.server.recordings import NODEID, Rows, recorded_run
 
 

@@ -456,6 +456,6 @@ def test_a_command_imports_little(shell: Shell) -> None:
         check=True,
     )
     loaded = set(done.stdout.splitlines())
-    assert "cideldill_mcp.questions.ask_trace" in loaded
+    assert "cideldill_mcp.questions.trace.ask_trace" in loaded
     unwanted = ("mcp", "anyio", "pydantic", "cideldill_mcp.runs.registry", "importlib.metadata")
     assert not loaded & {*unwanted, "pytest", "pytest_cideldill.reports.digest", "sqlite3"}

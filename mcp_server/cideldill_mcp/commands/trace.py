@@ -29,7 +29,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _question(chosen: argparse.Namespace) -> Ask:
-    from cideldill_mcp.questions.ask_trace import Trace, trace
+    from cideldill_mcp.questions.trace.ask_trace import Trace, trace
 
     asked = Trace(chosen.nodeid, chosen.function, chosen.call, chosen.when, chosen.depth)
     asked.check()

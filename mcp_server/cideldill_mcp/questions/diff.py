@@ -12,7 +12,7 @@ from cideldill_mcp.questions.inside import NOWHERE, Lines, Parting, Texts
 from cideldill_mcp.questions.recordings.recorded import Call, ancestors
 from cideldill_mcp.questions.texts.call_text import arguments_text, call_text, notes_of
 from cideldill_mcp.questions.texts.fitting import Answer, Item, clipped, counted, fit, short
-from cideldill_mcp.questions.tree import heading, propose_trace
+from cideldill_mcp.questions.trace.call_tree import heading, propose_trace
 
 VALUE: Final = 100
 """Characters of a value on one side."""

@@ -18,7 +18,7 @@ from cideldill_mcp.questions.texts.fitting import (
     short,
 )
 from cideldill_mcp.questions.texts.folding import folded
-from cideldill_mcp.questions.tree import heading
+from cideldill_mcp.questions.trace.call_tree import heading
 from cideldill_mcp.questions.watched import Change, Part, Place, Watched, read_watched
 
 VALUE: Final = 120

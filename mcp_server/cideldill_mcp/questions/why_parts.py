@@ -26,7 +26,7 @@ from cideldill_mcp.questions.recordings.recorded import (
 from cideldill_mcp.questions.swallowed import swallowed, swallowers
 from cideldill_mcp.questions.texts.call_text import path_of_failure
 from cideldill_mcp.questions.texts.fitting import counted, short
-from cideldill_mcp.questions.tree import path_text
+from cideldill_mcp.questions.trace.call_tree import path_text
 
 _PATH: Final = 1_200
 """Characters of the path."""

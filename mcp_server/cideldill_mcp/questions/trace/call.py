@@ -14,7 +14,6 @@ from typing import Final
 from cideldill_mcp.questions.recordings.listing import FunctionNode, Listing, LoopNode, SourceFiles
 from cideldill_mcp.questions.recordings.recorded import BODIES, Call, Focus, Recorded, RecordedTest
 from cideldill_mcp.questions.recordings.row_reader import without_collector
-from cideldill_mcp.questions.steps import Items, Loop, Round, Step, structured
 from cideldill_mcp.questions.texts.call_text import (
     call_text,
     deepest,
@@ -35,7 +34,8 @@ from cideldill_mcp.questions.texts.fitting import (
     short,
 )
 from cideldill_mcp.questions.texts.folding import folded, span_text
-from cideldill_mcp.questions.tree import heading, propose_trace
+from cideldill_mcp.questions.trace.call_tree import heading, propose_trace
+from cideldill_mcp.questions.trace.steps import Items, Loop, Round, Step, structured
 
 VALUE: Final = 90
 """Characters of a value that a line changed."""

@@ -81,10 +81,10 @@ async def trace(asker: Asker, asked: Trace, bounds: Bounds) -> dict[str, Any]:
         def make(max_chars: int) -> Answer:
             recorded, test = seen.recorded, seen.test
             if function is None:
-                from cideldill_mcp.questions.tree import tree_answer
+                from cideldill_mcp.questions.trace.call_tree import tree_answer
 
                 return tree_answer(recorded, test, depth=asked.depth, max_chars=max_chars)
-            from cideldill_mcp.questions.call import call_answer
+            from cideldill_mcp.questions.trace.call import call_answer
 
             files = source_files(asker, recorded.rootdir or questions.rootdir)
             return call_answer(recorded, test, files, function=function, max_chars=max_chars)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from cideldill_mcp.questions.call_shapes import Round, Shapes, runs_of
 from cideldill_mcp.questions.recordings.ran import Key, key_of
 from cideldill_mcp.questions.recordings.recorded import (
     BODIES,
@@ -35,6 +34,7 @@ from cideldill_mcp.questions.texts.call_text import (
 )
 from cideldill_mcp.questions.texts.fitting import MAX_CHARS, Answer, Item, counted, fit, short
 from cideldill_mcp.questions.texts.folding import MIN_ROUNDS, Folded, folded, span_text
+from cideldill_mcp.questions.trace.call_shapes import Round, Shapes, runs_of
 
 MIN_CHAIN: Final = 7
 """Levels of a recursion that are folded in the middle."""
