@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from cideldill_mcp.questions.recordings.listing import SourceFiles
-from cideldill_mcp.questions.source import find, source_answer
+from cideldill_mcp.questions.source.source_text import find, source_answer
 from cideldill_mcp.questions.texts.fitting import Answer
 from pytest_cideldill.errors import Refusal
 from tests.server.recordings import NODEID, recorded_run
@@ -258,7 +258,7 @@ def test_what_answers_is_quick_to_import() -> None:
     """A command in a shell answers without the libraries of the server."""
     program = (
         "import sys, cideldill_mcp.questions.trace.call_tree, cideldill_mcp.questions.trace.call, "
-        "cideldill_mcp.questions.source; "
+        "cideldill_mcp.questions.source.source_text; "
         "print([m for m in ('asyncio', 'mcp', 'anyio', 'pydantic') if m in sys.modules])"
     )
     done = subprocess.run(

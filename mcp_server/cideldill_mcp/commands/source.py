@@ -27,7 +27,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _question(chosen: argparse.Namespace) -> Ask:
-    from cideldill_mcp.questions.ask_source import Source, source
+    from cideldill_mcp.questions.source.ask_source import Source, source
 
     place = _PLACE.fullmatch(chosen.function)
     if place is None:

@@ -20,9 +20,9 @@ from cideldill_mcp.questions.asking.asker import (
     source_files,
 )
 from cideldill_mcp.questions.asking.spelling import file_from_root, function_from_root, parsed
-from cideldill_mcp.questions.definitions import Definition
 from cideldill_mcp.questions.recordings.listing import SourceFiles
-from cideldill_mcp.questions.source import find, source_answer
+from cideldill_mcp.questions.source.find_definitions import Definition
+from cideldill_mcp.questions.source.source_text import find, source_answer
 from cideldill_mcp.questions.texts.fitting import Answer
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest

@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cideldill_mcp.questions.definitions import Definition, definition_at, definitions_named
 from cideldill_mcp.questions.recordings.listing import Listing, Scope, SourceFiles, extent
 from cideldill_mcp.questions.recordings.recorded import BODIES, Call, Recorded, RecordedTest
+from cideldill_mcp.questions.source.find_definitions import (
+    Definition,
+    definition_at,
+    definitions_named,
+)
 from cideldill_mcp.questions.texts.call_text import notes_of, proposal
 from cideldill_mcp.questions.texts.fitting import MAX_CHARS, Answer, Item, counted, fit
 from pytest_cideldill.errors import ErrorCode, Refusal
