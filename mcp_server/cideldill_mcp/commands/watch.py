@@ -40,7 +40,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _question(chosen: argparse.Namespace) -> Ask:
-    from cideldill_mcp.questions.ask_watch import MAX_CHANGES, WatchQuestion, watch
+    from cideldill_mcp.questions.watch.ask_watch import MAX_CHANGES, WatchQuestion, watch
 
     asked = WatchQuestion(
         chosen.nodeid,

@@ -106,7 +106,7 @@ async def watch(asker: Asker, asked: WatchQuestion, bounds: Bounds) -> dict[str,
             seen = await _in_test(asker, question, asked.expression.strip(), request, seen)
 
         def make(max_chars: int) -> Answer:
-            from cideldill_mcp.questions.watch_text import watch_answer
+            from cideldill_mcp.questions.watch.watch_text import watch_answer
 
             recorded = seen.recorded
             return watch_answer(
@@ -135,7 +135,7 @@ async def _in_test(
 
 
 def _has_no_value(seen: Seen) -> bool:
-    from cideldill_mcp.questions.watched import read_watched
+    from cideldill_mcp.questions.watch.watched import read_watched
 
     return seen.run.cut is None and read_watched(seen.recorded, seen.test).has_no_value
 

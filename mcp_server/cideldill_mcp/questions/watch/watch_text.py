@@ -19,7 +19,7 @@ from cideldill_mcp.questions.texts.fitting import (
 )
 from cideldill_mcp.questions.texts.folding import folded
 from cideldill_mcp.questions.trace.call_tree import heading
-from cideldill_mcp.questions.watched import Change, Part, Place, Watched, read_watched
+from cideldill_mcp.questions.watch.watched import Change, Part, Place, Watched, read_watched
 
 VALUE: Final = 120
 """Characters of a value before or after a change."""

@@ -1,0 +1,1 @@
+"""`test_watch`: the changes of one value in a test, and the code that made them."""
