@@ -25,7 +25,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _question(chosen: argparse.Namespace) -> Ask:
-    from cideldill_mcp.questions.ask_suspects import LIMIT, Suspects, suspects
+    from cideldill_mcp.questions.suspects.ask_suspects import LIMIT, Suspects, suspects
 
     limit = LIMIT if chosen.limit is None else chosen.limit
     asked = Suspects(tuple(chosen.nodeids), chosen.keyword, chosen.markers, limit)

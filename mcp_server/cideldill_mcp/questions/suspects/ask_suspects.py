@@ -28,7 +28,7 @@ from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
     from cideldill_mcp.questions.recordings.recorded import Recorded
-    from cideldill_mcp.questions.suspects import Contrast
+    from cideldill_mcp.questions.suspects.ranking import Contrast
 
 NAME: Final = "test_suspects"
 LIMIT: Final = 10
@@ -99,7 +99,7 @@ async def suspects(asker: Asker, asked: Suspects, bounds: Bounds) -> dict[str, A
         run, recorded = await ran(question, request, ["suspects"])
         if recorded.refusal is not None or not recorded.tests:
             raise await asyncio.to_thread(_unanswered, question, request, run, recorded)
-        from cideldill_mcp.questions.suspects import Contrast, suspects_answer
+        from cideldill_mcp.questions.suspects.ranking import Contrast, suspects_answer
 
         contrast = await asyncio.to_thread(Contrast, recorded)
         lines = cut_notes(question, run, "the tests were")
