@@ -38,7 +38,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _question(chosen: argparse.Namespace) -> Ask:
     from cideldill_mcp.questions.ask_diff import AUTO, Diff, diff
-    from cideldill_mcp.questions.experiment_specs import experiment_of
+    from cideldill_mcp.questions.experiment.experiment_specs import experiment_of
 
     changes = experiments(chosen, together=True)
     count = len(changes) + (chosen.against is not None)

@@ -30,8 +30,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _question(chosen: argparse.Namespace) -> Ask:
-    from cideldill_mcp.questions.ask_experiment import Experiments, experiment
-    from cideldill_mcp.questions.experiment_specs import experiments_of
+    from cideldill_mcp.questions.experiment.ask_experiment import Experiments, experiment
+    from cideldill_mcp.questions.experiment.experiment_specs import experiments_of
 
     asked = Experiments(
         chosen.nodeids,

@@ -26,7 +26,7 @@ from cideldill_mcp.questions.asking.asker import (
 from cideldill_mcp.questions.asking.neighbours import candidates, relation
 from cideldill_mcp.questions.asking.registry import PLAIN, Question
 from cideldill_mcp.questions.asking.spelling import function_from_root, parsed
-from cideldill_mcp.questions.experiment_specs import (
+from cideldill_mcp.questions.experiment.experiment_specs import (
     Experiment,
     Prepared,
     all_started_alike,
@@ -224,7 +224,7 @@ class Comparing:
     # --- the sides --------------------------------------------------------------------------
 
     def _prepared(self, experiment: Experiment) -> Prepared:
-        from cideldill_mcp.questions.experiment_places import Places
+        from cideldill_mcp.questions.experiment.experiment_places import Places
 
         return Places(self._asker).prepared(experiment)
 
@@ -234,7 +234,7 @@ class Comparing:
 
     def _notes_of_change(self, right: Running) -> list[str]:
         """What has to be known of the run with the change."""
-        from cideldill_mcp.questions.trials import Trial
+        from cideldill_mcp.questions.experiment.trials import Trial
 
         trial = Trial(right.prepared.experiment, [right.seen.run], [right.seen.recorded])
         notes = [f"not applied: {each}" for each in trial.unapplied()] + trial.troubles()

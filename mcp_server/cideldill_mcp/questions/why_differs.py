@@ -10,7 +10,7 @@ from cideldill_mcp.questions.ask_diff import Comparing, Diff, Running
 from cideldill_mcp.questions.asking.asker import Asker, Seen
 from cideldill_mcp.questions.asking.neighbours import relation
 from cideldill_mcp.questions.asking.registry import PLAIN, Question
-from cideldill_mcp.questions.experiment_specs import Experiment, Prepared
+from cideldill_mcp.questions.experiment.experiment_specs import Experiment, Prepared
 
 if TYPE_CHECKING:
     from cideldill_mcp.questions.diff import Compared

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cideldill_mcp.questions.asking.asker import FAILING
-from cideldill_mcp.questions.texts.fitting import Answer, Item, clipped, counted, fit, short
-from cideldill_mcp.questions.trials import (
+from cideldill_mcp.questions.experiment.trials import (
     NOT_RUN,
     Trial,
     breaks,
@@ -18,6 +17,7 @@ from cideldill_mcp.questions.trials import (
     flips,
     is_good,
 )
+from cideldill_mcp.questions.texts.fitting import Answer, Item, clipped, counted, fit, short
 
 _MARKS = {"passed": "✓", "xpassed": "✓", "failed": "✗", "error": "✗", "skipped": "s"}
 _MARKS |= {"xfailed": "x", "unfinished": "…", NOT_RUN: "–"}

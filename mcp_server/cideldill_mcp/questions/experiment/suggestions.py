@@ -10,9 +10,9 @@ import ast
 from collections.abc import Iterator
 from typing import Any, Final
 
-from cideldill_mcp.questions.experiment_specs import Experiment
+from cideldill_mcp.questions.experiment.experiment_specs import Experiment
+from cideldill_mcp.questions.experiment.trials import Trial, first_failing
 from cideldill_mcp.questions.recordings.recorded import BODIES, Call, RecordedTest
-from cideldill_mcp.questions.trials import Trial, first_failing
 from pytest_cideldill.protocol.trace_rows import ForcedChange
 
 MOST: Final = 5

@@ -12,8 +12,8 @@ from functools import partial
 from cideldill_mcp.questions.asking.asker import Asker, source_files
 from cideldill_mcp.questions.asking.registry import Variation
 from cideldill_mcp.questions.asking.spelling import file_from_root, function_from_root
-from cideldill_mcp.questions.experiment_specs import Experiment, Prepared
-from cideldill_mcp.questions.forks import code_of
+from cideldill_mcp.questions.experiment.experiment_specs import Experiment, Prepared
+from cideldill_mcp.questions.experiment.forks import code_of
 from cideldill_mcp.questions.patches.whole_texts import PatchedFile, patched_files
 from cideldill_mcp.questions.source.source_text import find
 from pytest_cideldill.errors import ErrorCode, Refusal

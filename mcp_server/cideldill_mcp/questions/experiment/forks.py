@@ -20,10 +20,10 @@ from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol.trace_rows import ForcedChange, Fork, TraceRequest
 
 if TYPE_CHECKING:
-    from cideldill_mcp.questions.experiment_specs import Prepared
+    from cideldill_mcp.questions.experiment.experiment_specs import Prepared
+    from cideldill_mcp.questions.experiment.trials import Trial
     from cideldill_mcp.questions.recordings.listing import SourceFiles
     from cideldill_mcp.questions.recordings.recorded import Recorded
-    from cideldill_mcp.questions.trials import Trial
 
 _LEAST: Final = 2
 """Experiments for which a process that collects for them is no slower than theirs."""

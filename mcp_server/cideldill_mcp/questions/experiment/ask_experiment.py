@@ -9,15 +9,15 @@ from typing import Any
 
 from cideldill_mcp.questions.asking.asker import Asker, Bounds, flakiness, invalid, reply
 from cideldill_mcp.questions.asking.registry import PLAIN, Question
-from cideldill_mcp.questions.experiment_specs import (
+from cideldill_mcp.questions.experiment.experiment_specs import (
     MOST_REPEATS,
     MOST_TESTS,
     Experiment,
     Prepared,
     all_started_alike,
 )
-from cideldill_mcp.questions.forks import Part, forked, suitable
-from cideldill_mcp.questions.trials import Trial, first_failing, summary
+from cideldill_mcp.questions.experiment.forks import Part, forked, suitable
+from cideldill_mcp.questions.experiment.trials import Trial, first_failing, summary
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
@@ -84,7 +84,7 @@ async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[s
         base = TraceRequest("", nodeids, evaluate=asked.evaluate, tree=asked.suggest)
         tasks, others = _all_tried(question, base, prepared, asked)
         try:
-            from cideldill_mcp.questions.experiment_table import table
+            from cideldill_mcp.questions.experiment.experiment_table import table
 
             baseline = await tasks[0]
             refusal = await asyncio.to_thread(_refusal, question, base, baseline)
@@ -109,7 +109,7 @@ async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[s
 
 
 def _prepared(asker: Asker, experiments: Sequence[Experiment]) -> list[Prepared]:
-    from cideldill_mcp.questions.experiment_places import Places
+    from cideldill_mcp.questions.experiment.experiment_places import Places
 
     places = Places(asker)
     return [places.prepared(each) for each in experiments]
@@ -200,7 +200,7 @@ async def _suggested(
     question: Question, base: TraceRequest, baseline: Trial, repeat: int
 ) -> list[Trial]:
     """Experiments of the answer's own."""
-    from cideldill_mcp.questions.suggestions import suggestions
+    from cideldill_mcp.questions.experiment.suggestions import suggestions
 
     found = await asyncio.to_thread(suggestions, baseline)
     base = replace(base, tree=False)

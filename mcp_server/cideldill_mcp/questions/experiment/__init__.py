@@ -1,0 +1,1 @@
+"""`test_experiment`: what becomes of tests if something were otherwise."""
