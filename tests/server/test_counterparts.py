@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from cideldill_mcp.questions.counterparts import Counterparts
+from cideldill_mcp.questions.diff.counterparts import Counterparts
 from cideldill_mcp.questions.recordings.recorded import Code
 
 

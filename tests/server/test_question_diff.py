@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cideldill_mcp.questions.alignment import aligned
 from cideldill_mcp.questions.asking.neighbours import candidates, relation
-from cideldill_mcp.questions.diff import around
-from cideldill_mcp.questions.differences import Comparer, Difference, Noise, Side, globs
-from cideldill_mcp.questions.divergence import Walk, noise_between
+from cideldill_mcp.questions.diff.alignment import aligned
+from cideldill_mcp.questions.diff.diff_text import around
+from cideldill_mcp.questions.diff.differences import Comparer, Difference, Noise, Side, globs
+from cideldill_mcp.questions.diff.divergence import Walk, noise_between
 from cideldill_mcp.questions.recordings.recorded import Call, Code, Phase, Recorded, RecordedTest
 
 _CODES = {

@@ -37,7 +37,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _question(chosen: argparse.Namespace) -> Ask:
-    from cideldill_mcp.questions.ask_diff import AUTO, Diff, diff
+    from cideldill_mcp.questions.diff.ask_diff import AUTO, Diff, diff
     from cideldill_mcp.questions.experiment.experiment_specs import experiment_of
 
     changes = experiments(chosen, together=True)

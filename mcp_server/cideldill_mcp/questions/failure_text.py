@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cideldill_mcp.questions.diff import around
+from cideldill_mcp.questions.diff.diff_text import around
 from cideldill_mcp.questions.origin import first_other_part
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import Failed, RecordedTest

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cideldill_mcp.questions.ask_order import Order
 from cideldill_mcp.questions.asking.asker import Seen
-from cideldill_mcp.questions.diff import Compared
+from cideldill_mcp.questions.diff.diff_text import Compared
 from cideldill_mcp.questions.evidence import Finding, of_tests
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import BODIES, Code, Recorded, RecordedTest

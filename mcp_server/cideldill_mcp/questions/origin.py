@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cideldill_mcp.questions.differences import RESULT, Difference, states_between
+from cideldill_mcp.questions.diff.differences import RESULT, Difference, states_between
 from cideldill_mcp.questions.recordings.recorded import (
     BODIES,
     Call,

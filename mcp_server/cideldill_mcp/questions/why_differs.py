@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cideldill_mcp.questions.ask_diff import Comparing, Diff, Running
 from cideldill_mcp.questions.asking.asker import Asker, Seen
 from cideldill_mcp.questions.asking.neighbours import relation
 from cideldill_mcp.questions.asking.registry import PLAIN, Question
+from cideldill_mcp.questions.diff.ask_diff import Comparing, Diff, Running
 from cideldill_mcp.questions.experiment.experiment_specs import Experiment, Prepared
 
 if TYPE_CHECKING:
-    from cideldill_mcp.questions.diff import Compared
+    from cideldill_mcp.questions.diff.diff_text import Compared
 
 
 async def against_neighbour(

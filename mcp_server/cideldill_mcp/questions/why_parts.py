@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from cideldill_mcp.questions.diff import Compared, what_differs
+from cideldill_mcp.questions.diff.diff_text import Compared, what_differs
 from cideldill_mcp.questions.evidence import INSIDE, Finding
 from cideldill_mcp.questions.failure_text import failure_lines
 from cideldill_mcp.questions.only_here import only_here

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.questions.ask_diff import AUTO, Diff, diff, diff_against
 from cideldill_mcp.questions.ask_why import Why, why
 from cideldill_mcp.questions.asking.asker import TIMEOUT_S, Bounds
 from cideldill_mcp.questions.asking.beside_runs import asker_of
 from cideldill_mcp.questions.asking.registry import MAX_TIMEOUT_S
+from cideldill_mcp.questions.diff.ask_diff import AUTO, Diff, diff, diff_against
 from cideldill_mcp.questions.experiment.ask_experiment import Experiments, experiment
 from cideldill_mcp.questions.experiment.experiment_specs import experiments_of
 from cideldill_mcp.questions.source.ask_source import Source, source

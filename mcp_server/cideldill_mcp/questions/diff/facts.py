@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cideldill_mcp.questions.asking.past import Past
-from cideldill_mcp.questions.differences import ABSENT, Difference
+from cideldill_mcp.questions.diff.differences import ABSENT, Difference
 from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.reports.words import first_line

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from cideldill_mcp.questions.counterparts import Counterparts
+from cideldill_mcp.questions.diff.counterparts import Counterparts
 from cideldill_mcp.questions.recordings.listing import Listing
 from cideldill_mcp.questions.recordings.recorded import Focus, Line
 

@@ -36,10 +36,10 @@ from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 if TYPE_CHECKING:
-    from cideldill_mcp.questions.diff import Compared, Inside
-    from cideldill_mcp.questions.differences import Noise, Side
-    from cideldill_mcp.questions.divergence import Divergence, Found
-    from cideldill_mcp.questions.inside import Texts
+    from cideldill_mcp.questions.diff.diff_text import Compared, Inside
+    from cideldill_mcp.questions.diff.differences import Noise, Side
+    from cideldill_mcp.questions.diff.divergence import Divergence, Found
+    from cideldill_mcp.questions.diff.inside import Texts
     from cideldill_mcp.questions.recordings.listing import SourceFiles
     from cideldill_mcp.questions.recordings.recorded import Call, Code
 
@@ -176,7 +176,7 @@ async def diff(asker: Asker, asked: Diff, bounds: Bounds) -> dict[str, Any]:
         asked = replace(asked, function=function_from_root(questions.project, function))
     with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
         if is_past(asked.against):
-            from cideldill_mcp.questions.ask_diff_record import diff_record
+            from cideldill_mcp.questions.diff.ask_diff_record import diff_record
 
             return await diff_record(asker, question, nodeid, asked, bounds)
         made = Comparing(asker, asked, question)
@@ -184,7 +184,7 @@ async def diff(asker: Asker, asked: Diff, bounds: Bounds) -> dict[str, Any]:
         lines = notes(question, made.left.seen, asker)
 
         def make(max_chars: int) -> Any:
-            from cideldill_mcp.questions.diff import diff_answer
+            from cideldill_mcp.questions.diff.diff_text import diff_answer
 
             return diff_answer(compared, max_chars)
 
@@ -349,8 +349,8 @@ class Comparing:
     # --- where they part --------------------------------------------------------------------
 
     async def compared(self, right: Running, again: Seen, how: str) -> Compared:
-        from cideldill_mcp.questions.diff import Compared
-        from cideldill_mcp.questions.differences import Noise
+        from cideldill_mcp.questions.diff.diff_text import Compared
+        from cideldill_mcp.questions.diff.differences import Noise
 
         noise = Noise()
         found = await self._walked(right, again, noise)
@@ -384,7 +384,7 @@ class Comparing:
 
     async def _walked(self, right: Running, again: Seen, noise: Noise) -> Found:
         """Where both sides part; noise is added to what is known."""
-        from cideldill_mcp.questions.divergence import noise_between
+        from cideldill_mcp.questions.diff.divergence import noise_between
 
         ours, theirs = _side(self.left.seen), _side(right.seen)
         if again is not right.seen and again.test.outcome == self.left.seen.test.outcome:
@@ -415,8 +415,8 @@ class Comparing:
         return replace(right, seen=seen[2]), seen[1]
 
     def _found(self, ours: Side, theirs: Side, noise: Noise) -> Found:
-        from cideldill_mcp.questions.differences import Comparer
-        from cideldill_mcp.questions.divergence import Walk, everything
+        from cideldill_mcp.questions.diff.differences import Comparer
+        from cideldill_mcp.questions.diff.divergence import Walk, everything
 
         function = self._asked.function
         name = None if function is None else parsed(function)
@@ -451,7 +451,7 @@ class Comparing:
 
     @property
     def _ignored(self) -> re.Pattern[str] | None:
-        from cideldill_mcp.questions.differences import globs
+        from cideldill_mcp.questions.diff.differences import globs
 
         return globs(self._asked.ignore)
 
@@ -473,8 +473,8 @@ class Comparing:
 
     def _texts(self, left: Code, right: Code, side: Running) -> Texts | None:
         """The source of a function on both sides; None: these are two functions."""
-        from cideldill_mcp.questions.counterparts import Counterparts
-        from cideldill_mcp.questions.inside import Texts
+        from cideldill_mcp.questions.diff.counterparts import Counterparts
+        from cideldill_mcp.questions.diff.inside import Texts
 
         if left.file != right.file:
             return None
@@ -511,7 +511,7 @@ class Comparing:
 
     def _has_changed(self, first: Divergence, pair: _Pair, noise: Noise) -> bool:
         """Whether the divergent calls did something else than before; that is noise, then."""
-        from cideldill_mcp.questions.divergence import noise_of_call
+        from cideldill_mcp.questions.diff.divergence import noise_of_call
 
         changed = False
         earlier = _side(self.left.seen), _side(self._seen_right)
@@ -524,7 +524,7 @@ class Comparing:
 
     def _refined(self, first: Divergence, pair: _Pair, noise: Noise) -> Divergence:
         """The divergence with the insides of values, where these were too many at first."""
-        from cideldill_mcp.questions.differences import Comparer
+        from cideldill_mcp.questions.diff.differences import Comparer
 
         left, right = pair.left.test.focus, pair.right.test.focus
         if first.how != "outcome" or left is None or right is None:
@@ -535,8 +535,8 @@ class Comparing:
 
     async def _inside(self, first: Divergence, pair: _Pair) -> Inside:
         """Where the lines of two calls part."""
-        from cideldill_mcp.questions.diff import Inside
-        from cideldill_mcp.questions.inside import differing_names, parting
+        from cideldill_mcp.questions.diff.diff_text import Inside
+        from cideldill_mcp.questions.diff.inside import differing_names, parting
 
         ours, theirs, texts = pair.left.test.focus, pair.right.test.focus, pair.texts
         assert first.left is not None
@@ -561,7 +561,7 @@ class Comparing:
 
 
 def _side(seen: Seen) -> Side:
-    from cideldill_mcp.questions.differences import Side
+    from cideldill_mcp.questions.diff.differences import Side
 
     return Side(seen.recorded, seen.test, seen.run.cut is not None)
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cideldill_mcp.questions.differences import ABSENT, Difference, Noise, Side
-from cideldill_mcp.questions.divergence import Divergence, Found
-from cideldill_mcp.questions.inside import NOWHERE, Lines, Parting, Texts
+from cideldill_mcp.questions.diff.differences import ABSENT, Difference, Noise, Side
+from cideldill_mcp.questions.diff.divergence import Divergence, Found
+from cideldill_mcp.questions.diff.inside import NOWHERE, Lines, Parting, Texts
 from cideldill_mcp.questions.recordings.recorded import Call, ancestors
 from cideldill_mcp.questions.texts.call_text import arguments_text, call_text, notes_of
 from cideldill_mcp.questions.texts.fitting import Answer, Item, clipped, counted, fit, short

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from cideldill_mcp.questions.ask_diff import Diff, is_run
 from cideldill_mcp.questions.asking.asker import Asker, Bounds, Seen, cut_notes, noted, reply, see
 from cideldill_mcp.questions.asking.past import Past, in_record
 from cideldill_mcp.questions.asking.registry import Question, Variation
-from cideldill_mcp.questions.differences import globs
-from cideldill_mcp.questions.facts import Parted
+from cideldill_mcp.questions.diff.ask_diff import Diff, is_run
+from cideldill_mcp.questions.diff.differences import globs
+from cideldill_mcp.questions.diff.facts import Parted
 from pytest_cideldill.protocol import AddLine
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 from pytest_cideldill.records.merge import run_folder
@@ -61,8 +61,8 @@ async def diff_record(
         lines.append("there were more calls and hits than are compared")
 
     def make(max_chars: int) -> Any:
-        from cideldill_mcp.questions.diff_record import RecordsCompared, record_answer
-        from cideldill_mcp.questions.facts import compared, noise_of
+        from cideldill_mcp.questions.diff.diff_record import RecordsCompared, record_answer
+        from cideldill_mcp.questions.diff.facts import compared, noise_of
 
         for each in (here, again):
             places = {_place(hit) for hit in there.hits}

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cideldill_mcp.questions.asking.past import Past
-from cideldill_mcp.questions.diff import VALUE, around
-from cideldill_mcp.questions.differences import ABSENT, Difference
-from cideldill_mcp.questions.facts import (
+from cideldill_mcp.questions.diff.diff_text import VALUE, around
+from cideldill_mcp.questions.diff.differences import ABSENT, Difference
+from cideldill_mcp.questions.diff.facts import (
     CALL,
     FAILURE,
     FRAME,

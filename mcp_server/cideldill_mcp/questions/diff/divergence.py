@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from cideldill_mcp.questions.alignment import Both, aligned
-from cideldill_mcp.questions.differences import ABSENT, Comparer, Difference, Noise, Side
+from cideldill_mcp.questions.diff.alignment import Both, aligned
+from cideldill_mcp.questions.diff.differences import ABSENT, Comparer, Difference, Noise, Side
 from cideldill_mcp.questions.recordings.recorded import Call
 
 MOST: Final = 4
