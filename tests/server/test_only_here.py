@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cideldill_mcp.questions.asking.neighbours import MOST_COMPARED, candidates
-from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.recordings.ran import Remarks
 from cideldill_mcp.questions.recordings.recorded import Phase
+from cideldill_mcp.questions.why.only_here import only_here
 from tests.server.ran_code import FILE, Runs
 
 

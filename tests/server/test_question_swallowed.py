@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cideldill_mcp.questions.recordings.recorded import RecordedTest
-from cideldill_mcp.questions.swallowed import ranked, swallowed, swallowers
+from cideldill_mcp.questions.why.swallowed import ranked, swallowed, swallowers
 from tests.server.recordings import NODEID, Rows
 
 

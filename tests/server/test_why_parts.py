@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp.questions.evidence import Finding, culprits, of_tests
-from cideldill_mcp.questions.failure_text import failure_lines
-from cideldill_mcp.questions.order_part import brittle_part
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.ran import Remarks
 from cideldill_mcp.questions.recordings.recorded import Code, Recorded, RecordedTest
-from cideldill_mcp.questions.why import why_answer
-from cideldill_mcp.questions.why_parts import (
+from cideldill_mcp.questions.why.evidence import Finding, culprits, of_tests
+from cideldill_mcp.questions.why.failure_text import failure_lines
+from cideldill_mcp.questions.why.order_part import brittle_part
+from cideldill_mcp.questions.why.why_parts import (
     Part,
     edited_part,
     failure_part,
@@ -21,6 +20,7 @@ from cideldill_mcp.questions.why_parts import (
     path_part,
     swallowed_part,
 )
+from cideldill_mcp.questions.why.why_text import why_answer
 from pytest_cideldill.calltraces.leaves import LeafReader
 from pytest_cideldill.calltraces.values import Values
 from pytest_cideldill.config.limits import Limits

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from cideldill_mcp.questions.asking.neighbours import MOST_COMPARED, candidates
-from cideldill_mcp.questions.edited import edits
-from cideldill_mcp.questions.only_here import only_here
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import RecordedTest
 from cideldill_mcp.questions.recordings.row_reader import read_recorded
+from cideldill_mcp.questions.why.edited import edits
+from cideldill_mcp.questions.why.only_here import only_here
 from pytest_cideldill.redaction.redactor import Redactor
 from tests.server.repositories import Repository
 from tests.together.conftest import MakeProject

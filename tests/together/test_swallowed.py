@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cideldill_mcp.questions.recordings.recorded import Recorded as Read
-from cideldill_mcp.questions.swallowed import swallowed
+from cideldill_mcp.questions.why.swallowed import swallowed
 from tests.server.recordings import Rows
 from tests.together.question_rows import Recorded, record
 from tests.together.raising_programs import program

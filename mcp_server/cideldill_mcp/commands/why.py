@@ -16,7 +16,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _question(chosen: argparse.Namespace) -> Ask:
-    from cideldill_mcp.questions.ask_why import Why, why
+    from cideldill_mcp.questions.why.ask_why import Why, why
 
     asked = Why(chosen.nodeid)
     return lambda asker, bounds: why(asker, asked, bounds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cideldill_mcp.questions.ask_why import Why, why
 from cideldill_mcp.questions.asking.asker import TIMEOUT_S, Bounds
 from cideldill_mcp.questions.asking.beside_runs import asker_of
 from cideldill_mcp.questions.asking.registry import MAX_TIMEOUT_S
@@ -16,6 +15,7 @@ from cideldill_mcp.questions.suspects.ask_suspects import LIMIT, MAX_LIMIT, Susp
 from cideldill_mcp.questions.texts.fitting import MAX_CHARS
 from cideldill_mcp.questions.trace.ask_trace import Trace, trace
 from cideldill_mcp.questions.watch.ask_watch import MAX_CHANGES, MOST_CHANGES, WatchQuestion, watch
+from cideldill_mcp.questions.why.ask_why import Why, why
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cideldill_mcp.questions.ask_order import Order
 from cideldill_mcp.questions.asking.asker import Seen
 from cideldill_mcp.questions.diff.diff_text import Compared
-from cideldill_mcp.questions.evidence import Finding, of_tests
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import BODIES, Code, Recorded, RecordedTest
-from cideldill_mcp.questions.shared_state import read_names, written_names
 from cideldill_mcp.questions.texts.fitting import counted
-from cideldill_mcp.questions.why_parts import Part
+from cideldill_mcp.questions.why.ask_order import Order
+from cideldill_mcp.questions.why.evidence import Finding, of_tests
+from cideldill_mcp.questions.why.shared_state import read_names, written_names
+from cideldill_mcp.questions.why.why_parts import Part
 
 _NAMED = 3
 

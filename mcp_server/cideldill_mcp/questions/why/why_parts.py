@@ -10,10 +10,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cideldill_mcp.questions.diff.diff_text import Compared, what_differs
-from cideldill_mcp.questions.evidence import INSIDE, Finding
-from cideldill_mcp.questions.failure_text import failure_lines
-from cideldill_mcp.questions.only_here import only_here
-from cideldill_mcp.questions.origin import Origin, fed_by, made_before, origin_of
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.ran import Function, Key, Remark, Remarks, functions, key_of
 from cideldill_mcp.questions.recordings.recorded import (
@@ -23,10 +19,14 @@ from cideldill_mcp.questions.recordings.recorded import (
     RecordedTest,
     ancestors,
 )
-from cideldill_mcp.questions.swallowed import swallowed, swallowers
 from cideldill_mcp.questions.texts.call_text import path_of_failure
 from cideldill_mcp.questions.texts.fitting import counted, short
 from cideldill_mcp.questions.trace.call_tree import path_text
+from cideldill_mcp.questions.why.evidence import INSIDE, Finding
+from cideldill_mcp.questions.why.failure_text import failure_lines
+from cideldill_mcp.questions.why.only_here import only_here
+from cideldill_mcp.questions.why.origin import Origin, fed_by, made_before, origin_of
+from cideldill_mcp.questions.why.swallowed import swallowed, swallowers
 
 _PATH: Final = 1_200
 """Characters of the path."""

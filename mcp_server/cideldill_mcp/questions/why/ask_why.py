@@ -30,7 +30,7 @@ from pytest_cideldill.protocol.trace_rows import TraceRequest
 if TYPE_CHECKING:
     from cideldill_mcp.questions.recordings.listing import SourceFiles
     from cideldill_mcp.questions.recordings.recorded import Recorded
-    from cideldill_mcp.questions.why_parts import Part
+    from cideldill_mcp.questions.why.why_parts import Part
 
 NAME = "test_why"
 
@@ -70,7 +70,7 @@ async def why(asker: Asker, asked: Why, bounds: Bounds) -> dict[str, Any]:
         lines += flakiness(asker, seen.test.nodeid, seen.test.outcome)
 
         def make(max_chars: int) -> Answer:
-            from cideldill_mcp.questions.why import why_answer
+            from cideldill_mcp.questions.why.why_text import why_answer
 
             return why_answer(seen.recorded, seen.test, parts, made.files, max_chars)
 
@@ -104,9 +104,9 @@ class _Asking:
 
     async def _of_failure(self, seen: Seen) -> list[Part | None]:
         """A test that fails when it runs alone."""
-        from cideldill_mcp.questions.order_part import brittle_part
-        from cideldill_mcp.questions.why_differs import against_neighbour
-        from cideldill_mcp.questions.why_parts import differs_part, only_here_part
+        from cideldill_mcp.questions.why.order_part import brittle_part
+        from cideldill_mcp.questions.why.why_differs import against_neighbour
+        from cideldill_mcp.questions.why.why_parts import differs_part, only_here_part
 
         parts = await self._first_parts(seen)
         near = await self._neighbours(seen)
@@ -130,8 +130,8 @@ class _Asking:
         return parts
 
     async def _edited(self, seen: Seen) -> Part | None:
-        from cideldill_mcp.questions.edited import edits
-        from cideldill_mcp.questions.why_parts import edited_part
+        from cideldill_mcp.questions.why.edited import edits
+        from cideldill_mcp.questions.why.why_parts import edited_part
 
         files, redactor = self.files, self._asker.questions.redactor()
         found = await edits(files.rootdir, seen.test, files, redactor, seen.recorded.test_files)
@@ -155,7 +155,7 @@ class _Asking:
         return None if earlier is None else earlier.outcome
 
     async def _first_parts(self, seen: Seen) -> list[Part | None]:
-        from cideldill_mcp.questions.why_parts import failure_part, swallowed_part
+        from cideldill_mcp.questions.why.why_parts import failure_part, swallowed_part
 
         return [
             await asyncio.to_thread(failure_part, seen.test, self.files),
@@ -164,7 +164,7 @@ class _Asking:
 
     async def _with_path(self, seen: Seen, parts: list[Part | None]) -> list[Part]:
         """All parts, in order; the path is made last, as it shows what the others are about."""
-        from cideldill_mcp.questions.why_parts import path_part
+        from cideldill_mcp.questions.why.why_parts import path_part
 
         there = [each for each in parts if each is not None]
         findings = [each for part in there for each in part.evidence]
@@ -177,10 +177,10 @@ class _Asking:
         Raises:
             Refusal: `not_reproduced`.
         """
-        from cideldill_mcp.questions.ask_order import OrderSearch
-        from cideldill_mcp.questions.order_part import order_part
-        from cideldill_mcp.questions.why_differs import same_test
-        from cideldill_mcp.questions.why_parts import differs_part
+        from cideldill_mcp.questions.why.ask_order import OrderSearch
+        from cideldill_mcp.questions.why.order_part import order_part
+        from cideldill_mcp.questions.why.why_differs import same_test
+        from cideldill_mcp.questions.why.why_parts import differs_part
 
         nodeid = alone.test.nodeid
         search = OrderSearch(self._question, nodeid)

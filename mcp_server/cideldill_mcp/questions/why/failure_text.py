@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from cideldill_mcp.questions.diff.diff_text import around
-from cideldill_mcp.questions.origin import first_other_part
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import Failed, RecordedTest
 from cideldill_mcp.questions.texts.fitting import clipped, counted, short
 from cideldill_mcp.questions.trace.call_tree import heading
+from cideldill_mcp.questions.why.origin import first_other_part
 
 _VALUE: Final = 160
 _SOURCE: Final = 100
