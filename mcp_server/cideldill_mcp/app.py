@@ -26,7 +26,7 @@ from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.questions.asking.beside_runs import questions_beside
 from cideldill_mcp.questions.asking.registry import Questions
-from cideldill_mcp.resources.changes import Updates
+from cideldill_mcp.resources.resource_changes import Updates
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.replay import open_records
 from cideldill_mcp.runs.run import RunOrder

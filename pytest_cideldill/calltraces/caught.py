@@ -16,14 +16,14 @@ from itertools import count
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
-from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
-from pytest_cideldill.calltraces.exceptions import all_of, context_of, contexts_of, traceback_of
+from pytest_cideldill.calltraces.exception_data import all_of, context_of, contexts_of, traceback_of
 from pytest_cideldill.calltraces.flights import Flight, Group, Place, Source
 from pytest_cideldill.calltraces.handlers import Handler, Handlers
 from pytest_cideldill.calltraces.left_behind import LeftBehind
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.row_file import RowFile
-from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.calltraces.user_code import CodeFacts, CodeTable
+from pytest_cideldill.calltraces.value_texts import Values
 from pytest_cideldill.interpreter.borders import is_ours, passes, text_of
 from pytest_cideldill.interpreter.frame_locals import read_aside
 from pytest_cideldill.rendering import layout

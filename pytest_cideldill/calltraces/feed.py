@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING
 
-from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
+from pytest_cideldill.calltraces.user_code import CodeFacts, CodeTable
 
 if TYPE_CHECKING:
     from pytest_cideldill.calltraces.starts import Starts

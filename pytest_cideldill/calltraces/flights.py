@@ -5,8 +5,8 @@ Plain data of `caught`, which follows them. Exceptions and frames stand here by 
 
 from __future__ import annotations
 
-from pytest_cideldill.calltraces.codes import CodeFacts
 from pytest_cideldill.calltraces.left_behind import Left
+from pytest_cideldill.calltraces.user_code import CodeFacts
 from pytest_cideldill.rendering import layout
 
 

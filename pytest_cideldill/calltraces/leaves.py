@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from pytest_cideldill.calltraces.values import LARGE, Values
+from pytest_cideldill.calltraces.value_texts import LARGE, Values
 from pytest_cideldill.interpreter.loaded_names import module_dict_of
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.one_line import is_enum, name_of_key

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from weakref import ref
 
 from pytest_cideldill.calltraces.named import MISSING, Chain, Reader, Step, chain_of
-from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.calltraces.value_texts import Values
 from pytest_cideldill.interpreter.frame_locals import read_aside
 from pytest_cideldill.interpreter.loaded_names import module_dict_of
 from pytest_cideldill.rendering import layout

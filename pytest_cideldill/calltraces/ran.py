@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import CodeType, FrameType
 
-from pytest_cideldill.calltraces.codes import CodeFacts, parts_of
+from pytest_cideldill.calltraces.user_code import CodeFacts, parts_of
 from pytest_cideldill.sourcecode.codes import lines_of
 
 Place = tuple[int, int]

@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol
 
 from pytest_cideldill.calltraces.caught import CaughtRecorder, Names
 from pytest_cideldill.calltraces.choice import CallChoice
-from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
-from pytest_cideldill.calltraces.lines import LineRecorder
 from pytest_cideldill.calltraces.row_file import RowFile, plain
 from pytest_cideldill.calltraces.states import NOTHING, Begun, States
-from pytest_cideldill.calltraces.values import LARGE, Values
+from pytest_cideldill.calltraces.traced_lines import LineRecorder
+from pytest_cideldill.calltraces.user_code import CodeFacts, CodeTable
+from pytest_cideldill.calltraces.value_texts import LARGE, Values
 from pytest_cideldill.frames.arguments import raised
 from pytest_cideldill.interpreter.frame_locals import forget, read_locals
 from pytest_cideldill.interpreter.running import main_ident, thread_names

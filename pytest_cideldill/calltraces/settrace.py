@@ -8,11 +8,11 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
 from pytest_cideldill.calltraces.starts import Starts
+from pytest_cideldill.calltraces.user_code import CodeFacts, CodeTable
 from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
 from pytest_cideldill.tracing.code_shapes import Raised, Shape
 from pytest_cideldill.tracing.installer import Installer

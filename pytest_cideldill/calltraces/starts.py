@@ -12,10 +12,10 @@ from itertools import chain
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.ran import Place, RanLines
 from pytest_cideldill.calltraces.row_file import RowFile
+from pytest_cideldill.calltraces.user_code import CodeFacts, CodeTable
 
 _BODIES: Final = frozenset({"module", "class"})
 _IMPORTS: Final = frozenset({"exec_module", "_call_with_frames_removed"})

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Final
 
-from pytest_cideldill.calltraces.codes import CodeFacts
 from pytest_cideldill.calltraces.leaves import LeafReader, digest, is_flat
 from pytest_cideldill.calltraces.row_file import RowFile, plain
-from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.calltraces.user_code import CodeFacts
+from pytest_cideldill.calltraces.value_texts import Values
 from pytest_cideldill.interpreter.borders import passes
 from pytest_cideldill.interpreter.frame_locals import read_locals
 

@@ -8,12 +8,12 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.caught import CaughtRecorder
-from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
 from pytest_cideldill.calltraces.starts import Starts
 from pytest_cideldill.calltraces.tool import OF_FRAMES, MonitoringTool
+from pytest_cideldill.calltraces.user_code import CodeFacts, CodeTable
 
 _monitoring: Final = sys.monitoring
 _EVENTS: Final = _monitoring.events

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_cideldill.calltraces.row_file import RowFile
 from pytest_cideldill.evaluation.repl_eval import evaluate
-from pytest_cideldill.experiments.process import ExperimentProcess
+from pytest_cideldill.experiments.standalone import ExperimentProcess
 from pytest_cideldill.frames.frames import notice_secrets
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_cideldill.calltraces.leaves import Leaf, LeafReader, is_flat
 from pytest_cideldill.calltraces.row_file import RowFile
-from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.calltraces.value_texts import Values
 from pytest_cideldill.frames.causes import inner_exceptions
 from pytest_cideldill.frames.failure import Place, describe_exception
 from pytest_cideldill.frames.frames import locals_of, notice_secrets_behind

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_cideldill.calltraces.caught import CaughtRecorder
-from pytest_cideldill.calltraces.codes import CodeTable
 from pytest_cideldill.calltraces.feed import Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
 from pytest_cideldill.calltraces.row_file import RowFile
 from pytest_cideldill.calltraces.unmatched import reason
-from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.calltraces.user_code import CodeTable
+from pytest_cideldill.calltraces.value_texts import Values
 from pytest_cideldill.config.settings import read as read_settings
 from pytest_cideldill.errors import ErrorCode
 from pytest_cideldill.hooks.assertions import rewriting

@@ -23,7 +23,7 @@ from pytest_cideldill.hooks.tracebacks import text_of
 from pytest_cideldill.interpreter.borders import because, passes
 from pytest_cideldill.interpreter.clock import monotonic
 from pytest_cideldill.protocol import Collected, CollectionFailed, ItemsFound
-from pytest_cideldill.redaction.nodeids import meant
+from pytest_cideldill.redaction.hidden_nodeids import meant
 from pytest_cideldill.redaction.tags import TAGGED
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.catalog import find_sources

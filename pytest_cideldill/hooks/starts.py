@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_cideldill.calltraces.codes import CodeTable
 from pytest_cideldill.calltraces.row_file import RowFile
 from pytest_cideldill.calltraces.starts import Starts, StartSource
+from pytest_cideldill.calltraces.user_code import CodeTable
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.interpreter.borders import at_fork, passes, text_of

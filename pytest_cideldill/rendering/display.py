@@ -13,7 +13,7 @@ from typing import Final
 from pytest_cideldill.config.limits import DEFAULTS, Limits
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.by_name import gives_secret
-from pytest_cideldill.redaction.nodeids import NodeIds
+from pytest_cideldill.redaction.hidden_nodeids import NodeIds
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.layout import NUMBERS
 from pytest_cideldill.rendering.one_line import Detail, render

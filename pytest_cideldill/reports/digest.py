@@ -22,7 +22,7 @@ from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.hit_blocks import HitBlock, ids_in
 from pytest_cideldill.records.manifest import Listener, Summary, summarize
 from pytest_cideldill.records.reader import run_folders
-from pytest_cideldill.redaction.nodeids import meant
+from pytest_cideldill.redaction.hidden_nodeids import meant
 from pytest_cideldill.reports.bounds import ROW_BYTES, Bounds
 from pytest_cideldill.reports.outcomes import Failure, Test
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO
 
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.records.format import Line
-from pytest_cideldill.redaction.nodeids import meant
+from pytest_cideldill.redaction.hidden_nodeids import meant
 from pytest_cideldill.reports import words
 from pytest_cideldill.reports.digest import Note, Story
 from pytest_cideldill.reports.outcomes import Failure, Test, place_of, variables_of

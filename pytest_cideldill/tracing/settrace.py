@@ -16,9 +16,9 @@ from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
 from pytest_cideldill.interpreter.running import current_frames, running_frames
 from pytest_cideldill.tracing.code_shapes import RETURN, YIELD, Raised, Shape
+from pytest_cideldill.tracing.event_source import BESIDE, BaseSource
 from pytest_cideldill.tracing.installer import Installer
 from pytest_cideldill.tracing.interface import Handlers, Left, Raises, Trail
-from pytest_cideldill.tracing.source import BESIDE, BaseSource
 from pytest_cideldill.tracing.trails import how_it_yields
 
 _set_traceback = BaseException.__dict__["__traceback__"].__set__

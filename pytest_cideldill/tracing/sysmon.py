@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pytest_cideldill.sourcecode.codes import lines_of
 from pytest_cideldill.tracing.engine import engine
+from pytest_cideldill.tracing.event_source import BaseSource
 from pytest_cideldill.tracing.interface import (
     Deliberate,
     Handlers,
@@ -27,7 +28,6 @@ from pytest_cideldill.tracing.interface import (
     Takes,
     Trail,
 )
-from pytest_cideldill.tracing.source import BaseSource
 from pytest_cideldill.tracing.tool_ids import (
     NONE,
     ORIGINAL,

@@ -15,7 +15,7 @@ from types import (
 )
 from typing import Any, Final
 
-from pytest_cideldill.calltraces.codes import CodeTable
+from pytest_cideldill.calltraces.user_code import CodeTable
 from pytest_cideldill.interpreter.loaded_names import file_of_module, module_dict_of
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.project import Project

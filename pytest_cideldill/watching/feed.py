@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Protocol
 
-from pytest_cideldill.calltraces.codes import CodeTable
 from pytest_cideldill.calltraces.feed import Fail
 from pytest_cideldill.calltraces.row_file import RowFile
-from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.calltraces.user_code import CodeTable
+from pytest_cideldill.calltraces.value_texts import Values
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 from pytest_cideldill.watching.recorder import WatchRecorder
 

@@ -7,9 +7,9 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any, Final, Protocol
 
 from pytest_cideldill.calltraces.choice import CallChoice
-from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.row_file import RowFile, plain
-from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.calltraces.user_code import CodeFacts, CodeTable
+from pytest_cideldill.calltraces.value_texts import Values
 from pytest_cideldill.interpreter.loaded_names import is_kind
 from pytest_cideldill.interpreter.running import main_ident, thread_names
 from pytest_cideldill.protocol.trace_rows import TraceRequest, WatchRequest

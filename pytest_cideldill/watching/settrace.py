@@ -6,9 +6,9 @@ from types import FrameType
 from typing import Any, Final, cast
 
 from pytest_cideldill.calltraces import settrace
-from pytest_cideldill.calltraces.codes import CodeFacts, CodeTable
 from pytest_cideldill.calltraces.feed import Fail
 from pytest_cideldill.calltraces.libraries import Libraries
+from pytest_cideldill.calltraces.user_code import CodeFacts, CodeTable
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.watching.recorder import WatchRecorder
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, Final
 
-from pytest_cideldill.calltraces.codes import CodeTable
 from pytest_cideldill.calltraces.feed import Fail
 from pytest_cideldill.calltraces.tool import OF_FRAMES, MonitoringTool
+from pytest_cideldill.calltraces.user_code import CodeTable
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.watching.recorder import WatchRecorder
 

@@ -11,8 +11,8 @@ from _thread import allocate_lock, get_ident
 from types import CodeType, FrameType
 from typing import Any, Final, Protocol
 
-from pytest_cideldill.calltraces.codes import CodeFacts
 from pytest_cideldill.calltraces.row_file import plain
+from pytest_cideldill.calltraces.user_code import CodeFacts
 from pytest_cideldill.interpreter.frame_locals import read_aside
 from pytest_cideldill.interpreter.running import current_frames, main_ident
 from pytest_cideldill.watching.contents import Part, Show

@@ -23,7 +23,7 @@ from cideldill_mcp.processes.launch import Recipe
 from cideldill_mcp.questions.asking.beside_runs import questions_beside
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import Run, RunOrder
-from cideldill_mcp.sources import questions
+from cideldill_mcp.sources import source_questions
 from cideldill_mcp.tools import profile
 from cideldill_mcp.tools.definitions import Progress
 from cideldill_mcp.tools.toolbox import Toolbox
@@ -90,7 +90,7 @@ def answered_here(*interpreter: str) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(inspection, "ask", ask)
-        patched.setattr(questions, "Helper", Here)
+        patched.setattr(source_questions, "Helper", Here)
         yield
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp.questions.patches.git_changes import Commit, line_now, read_patch
 from cideldill_mcp.questions.patches import git_changes
+from cideldill_mcp.questions.patches.git_changes import Commit, line_now, read_patch
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.ran import Remarks
 from cideldill_mcp.questions.why.edited import edits

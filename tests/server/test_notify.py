@@ -16,7 +16,7 @@ import pytest
 
 from cideldill_mcp.clients import outbox
 from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
-from cideldill_mcp.clients.lines import HitLines, line_of
+from cideldill_mcp.clients.json_lines import HitLines, line_of
 from cideldill_mcp.clients.outbox import (
     CALL_COMPLETED,
     EXECUTION_PAUSED,

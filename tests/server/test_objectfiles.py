@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cideldill_mcp.objects.files import ObjectFiles
+from cideldill_mcp.objects.object_files import ObjectFiles
 from pytest_cideldill.objects.store import CIDStore
 from tests.server.processes import DEADLINE_S
 

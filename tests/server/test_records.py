@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.callrecords import store
+from cideldill_mcp.callrecords import call_store
+from cideldill_mcp.callrecords.call_store import Table
 from cideldill_mcp.callrecords.records import CallFilter, CallPage, Records
-from cideldill_mcp.callrecords.store import Table
 from cideldill_mcp.replies.render import fit
 from cideldill_mcp.tools.records import is_meant_by
 from pytest_cideldill.protocol import Recorded
@@ -272,7 +272,7 @@ def test_pages_put_together_are_all_records_once(
     records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`before` goes back, also where a search takes several steps."""
-    monkeypatch.setattr(store, "SLICE", 10)
+    monkeypatch.setattr(call_store, "SLICE", 10)
     records.add("r1", "main", [row(n, f"shop.f{n % 3}") for n in range(1, 100)])
     wanted = meant("f1")
     for limit in (1, 2, 7, 33, 100):
@@ -373,7 +373,7 @@ def test_what_a_process_dropped_counts_when_everything_is_wanted(records: Record
 
 def test_the_oldest_go_and_still_count(filed: Records, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounded by number; the filters hold for what is gone, too."""
-    monkeypatch.setattr(store, "MAX_RECORDS", 50)
+    monkeypatch.setattr(call_store, "MAX_RECORDS", 50)
     for start in range(1, 121, 8):
         filed.add("r1", "main", [row(n, f"shop.f{n % 4}") for n in range(start, start + 8)])
     found = page(filed)
@@ -388,7 +388,7 @@ def test_the_oldest_go_and_still_count(filed: Records, monkeypatch: pytest.Monke
 def test_a_running_call_that_is_gone_still_ends_in_the_count(
     filed: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "MAX_RECORDS", 5)
+    monkeypatch.setattr(call_store, "MAX_RECORDS", 5)
     filed.add("r1", "main", [running(1), *(row(n) for n in range(2, 10))])
     filed.add("r1", "main", [row(1)])
     assert (numbers(page(filed)), filed.total) == ([5, 6, 7, 8, 9], 9)
@@ -402,7 +402,7 @@ def test_the_file_does_not_grow_beyond_its_bound(
 ) -> None:
     """What left makes room for what comes."""
     bound = 2_000_000
-    monkeypatch.setattr(store, "MAX_BYTES", bound)
+    monkeypatch.setattr(call_store, "MAX_BYTES", bound)
     for start in range(1, 4_001, 100):
         filed.add(
             "r1", "main", [row(n, pretty_result="x" * 2_000) for n in range(start, start + 100)]
@@ -418,7 +418,7 @@ def test_the_file_does_not_grow_beyond_its_bound(
 def test_one_batch_that_is_larger_than_the_bound_leaves_nothing_and_ends(
     filed: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "MAX_BYTES", 1)
+    monkeypatch.setattr(call_store, "MAX_BYTES", 1)
     filed.add("r1", "main", [row(n) for n in range(1, 30)])
     assert (page(filed).calls, filed.total, filed.dropped) == ([], 29, 29)
 
@@ -440,7 +440,7 @@ def test_a_full_disk_costs_the_batch_and_no_more(filed: Records) -> None:
 
 def test_memory_keeps_the_newest_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those that are gone it does not know which they were."""
-    monkeypatch.setattr(store, "MAX_IN_MEMORY", 10)
+    monkeypatch.setattr(call_store, "MAX_IN_MEMORY", 10)
     records = Records()
     records.add("r1", "main", [row(n) for n in range(1, 31)])
     assert numbers(page(records)) == list(range(21, 31))
@@ -462,7 +462,7 @@ def test_without_a_file_records_are_kept_in_memory(
         (tmp_path / "records.db").write_bytes(b"something else" * 1_000)
     records = Records(folder)
     records.add("r1", "main", [row(1)])
-    assert isinstance(records._store, store.Memory)
+    assert isinstance(records._store, call_store.Memory)
     assert numbers(page(records)) == [1]
     records.close()
 
@@ -494,7 +494,7 @@ def test_a_hundred_thousand_records_are_taken_and_found_quickly(filed: Records) 
 def test_a_long_search_lets_the_event_loop_run(
     filed: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "SLICE", 10)
+    monkeypatch.setattr(call_store, "SLICE", 10)
     filed.add("r1", "main", [row(1, "shop.rare"), *(row(n) for n in range(2, 201))])
     turns = 0
 
@@ -514,8 +514,8 @@ def test_records_that_come_while_one_searches_do_no_harm(
     filed: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor do those that go meanwhile."""
-    monkeypatch.setattr(store, "SLICE", 10)
-    monkeypatch.setattr(store, "MAX_RECORDS", 200)
+    monkeypatch.setattr(call_store, "SLICE", 10)
+    monkeypatch.setattr(call_store, "MAX_RECORDS", 200)
     filed.add("r1", "main", [row(n, f"shop.f{n % 2}") for n in range(1, 201)])
 
     async def search() -> CallPage:

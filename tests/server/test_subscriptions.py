@@ -22,7 +22,7 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 
 from cideldill_mcp.clients.outbox import LIST_CHANGED, UPDATED, Notifier
 from cideldill_mcp.clients.sessions import Clients
-from cideldill_mcp.resources.changes import Updates
+from cideldill_mcp.resources.resource_changes import Updates
 from cideldill_mcp.server import build_server
 from pytest_cideldill.config.settings import Settings
 from tests.server.processes import DEADLINE_S, Front, in_loop, serving

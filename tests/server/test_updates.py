@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.resources import changes
-from cideldill_mcp.resources.changes import Throttle, Updates
+from cideldill_mcp.resources import resource_changes
+from cideldill_mcp.resources.resource_changes import Throttle, Updates
 from pytest_cideldill.protocol import (
     AddException,
     Bound,
@@ -113,7 +113,7 @@ def test_constant_changes_are_reported_now_and_then() -> None:
 
 
 def test_each_name_has_its_own_time() -> None:
-    """What is due together is told in the order of the changes."""
+    """What is due together is told in the order of the resource_changes."""
     story = Story()
     story.at(0, "x")
     story.at(0.1, "y", "x")
@@ -200,7 +200,7 @@ class Watched:
 @asynccontextmanager
 async def watched(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
     """Quiet comes soon."""
-    monkeypatch.setattr(changes, "QUIET_S", 0.02)
+    monkeypatch.setattr(resource_changes, "QUIET_S", 0.02)
     async with serving() as front:
         yield Watched(front)
 
@@ -307,7 +307,8 @@ async def test_hits_and_records(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_many_changes_at_once_are_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """At once, and in the order in which the first ones came."""
     async with watched(monkeypatch) as see:
-        monkeypatch.setattr(changes, "QUIET_S", 0.1)  # a busy machine needs 20 ms for a thousand
+        # A busy machine needs 20 ms for a thousand.
+        monkeypatch.setattr(resource_changes, "QUIET_S", 0.1)
         await see.front.start()
         (process,) = await see.front.live("main")
         calls = Recorded([row(number) for number in range(100)])

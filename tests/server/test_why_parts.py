@@ -22,7 +22,7 @@ from cideldill_mcp.questions.why.why_parts import (
 )
 from cideldill_mcp.questions.why.why_text import why_answer
 from pytest_cideldill.calltraces.leaves import LeafReader
-from pytest_cideldill.calltraces.values import Values
+from pytest_cideldill.calltraces.value_texts import Values
 from pytest_cideldill.config.limits import Limits
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor

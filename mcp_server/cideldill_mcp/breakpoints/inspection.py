@@ -16,7 +16,7 @@ from typing import Any
 from cideldill_mcp.breakpoints.places import Place, Stamp
 from cideldill_mcp.processes.helpers import Unanswered, ask
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.sources.questions import HELPER, TIMEOUT_S, Answer, Questions, unanswered
+from cideldill_mcp.sources.source_questions import HELPER, TIMEOUT_S, Answer, Questions, unanswered
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName, Precision, close_names

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cideldill_mcp.callrecords.store import Choice, Entry, Kind, Store, open_store
+from cideldill_mcp.callrecords.call_store import Choice, Entry, Kind, Store, open_store
 
 RUNNING = "running"
 STATUSES = ("success", "exception", RUNNING)

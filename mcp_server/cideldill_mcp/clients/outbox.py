@@ -19,7 +19,7 @@ from typing import Any
 
 from cideldill_mcp.clients import hit_payload
 from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT
-from cideldill_mcp.clients.lines import HitLines, line_of, with_coalesced
+from cideldill_mcp.clients.json_lines import HitLines, line_of, with_coalesced
 from cideldill_mcp.events.entries import Event, LoggedRows
 from cideldill_mcp.events.log import EventLog
 

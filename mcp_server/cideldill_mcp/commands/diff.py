@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from cideldill_mcp.commands.changes import add_options, experiments
+from cideldill_mcp.commands.experiment_options import add_options, experiments
 from cideldill_mcp.commands.question import QuestionCommand
 
 if TYPE_CHECKING:

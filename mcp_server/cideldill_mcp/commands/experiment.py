@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from cideldill_mcp.commands.changes import OPTIONS, add_options, experiments
+from cideldill_mcp.commands.experiment_options import OPTIONS, add_options, experiments
 from cideldill_mcp.commands.question import QuestionCommand
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any
 from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.callrecords.records import Records
 from cideldill_mcp.events.log import EventLog
-from cideldill_mcp.objects.files import ObjectFiles
+from cideldill_mcp.objects.object_files import ObjectFiles
 from cideldill_mcp.processes.launch import HASH_SEED, VARIABLE, Recipe, Start, launch
 from cideldill_mcp.processes.listener import Hub, Owner
 from cideldill_mcp.processes.process import MAIN, Target
@@ -34,7 +34,7 @@ from pytest_cideldill.config.settings import Settings
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.current_test_file import FilePosition
 from pytest_cideldill.records.merge import run_folder
-from pytest_cideldill.redaction.nodeids import meant
+from pytest_cideldill.redaction.hidden_nodeids import meant
 
 SILENT_S = 0.5
 """When the main process of a run is gone, the verdict waits for others until they are silent."""

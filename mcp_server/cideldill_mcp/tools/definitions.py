@@ -18,7 +18,7 @@ from cideldill_mcp.breakpoints.collection import Desired
 from cideldill_mcp.questions.asking.registry import Questions
 from cideldill_mcp.replies.render import MAX_MAX_CHARS, Shape, fit
 from cideldill_mcp.runs.registry import Runs
-from cideldill_mcp.tools.arguments import UnreadableArgument, read, read_values
+from cideldill_mcp.tools.coercion import UnreadableArgument, read, read_values
 from pytest_cideldill.errors import ErrorCode, Refusal, invalid, missing
 
 _MOST_NAMED: Final = 5

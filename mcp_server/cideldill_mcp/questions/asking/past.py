@@ -29,7 +29,7 @@ from pytest_cideldill.protocol import (
 from pytest_cideldill.records.format import Line
 from pytest_cideldill.records.merge import Raw, raw_lines
 from pytest_cideldill.records.reader import NoRecord, run_folders
-from pytest_cideldill.redaction.nodeids import meant
+from pytest_cideldill.redaction.hidden_nodeids import meant
 
 Row = dict[str, Any]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cideldill_mcp.clients import lines
+from cideldill_mcp.clients import json_lines
 from cideldill_mcp.clients.hit_payload import BREAKPOINT_HIT, iso, of_hit
-from cideldill_mcp.clients.lines import HitLines, line_of, with_coalesced
+from cideldill_mcp.clients.json_lines import HitLines, line_of, with_coalesced
 
 TEXTS = (
     "",
@@ -54,7 +54,7 @@ def test_the_fast_way_says_what_the_plain_one_does(
     first: int, end: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the same order of keys; however places, tests and threads take turns."""
-    monkeypatch.setattr(lines, "MAX_PLACES", 2)
+    monkeypatch.setattr(json_lines, "MAX_PLACES", 2)
     for seed in range(first, end):
         compare_ways(seed)
 

@@ -14,8 +14,8 @@ import pytest
 from cideldill_mcp.breakpoints.inspection import find_each, find_places
 from cideldill_mcp.breakpoints.places import Place
 from cideldill_mcp.processes.launch import Recipe
-from cideldill_mcp.sources import questions
-from cideldill_mcp.sources.questions import Questions
+from cideldill_mcp.sources import source_questions
+from cideldill_mcp.sources.source_questions import Questions
 from pytest_cideldill.errors import ErrorCode, Refusal
 from tests.server.processes import DEADLINE_S, in_loop
 
@@ -68,7 +68,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     """Asks the stub, all at once: what each file brought."""
     (tmp_path / "stub.py").write_text(STUB, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(questions, "HELPER", "stub")
+    monkeypatch.setattr(source_questions, "HELPER", "stub")
     asked = Questions([sys.executable])
 
     async def ask(*files: str, **more: Any) -> list[Any]:
@@ -114,7 +114,7 @@ async def test_a_process_that_fails_at_a_question_is_followed_by_another(
     ask: Ask, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are answered; what hangs is `invalid_source`, and delays them only once."""
-    monkeypatch.setattr(questions, "TIMEOUT_S", 5.0)
+    monkeypatch.setattr(source_questions, "TIMEOUT_S", 5.0)
     answers = await ask("a", "crash", "crash", "hang", "hang", "i", "z")
     assert [each["file"] for each in (answers[0], *answers[5:])] == ["a", "i", "z"]
     for crashed in answers[1:3]:
@@ -131,7 +131,7 @@ async def test_a_process_that_fails_at_a_question_is_followed_by_another(
 async def test_a_condition_that_hangs_does_not_touch_others_of_its_file(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions, "TIMEOUT_S", 5.0)
+    monkeypatch.setattr(source_questions, "TIMEOUT_S", 5.0)
     (hung,), (fine,) = await asyncio.gather(ask("a", condition="hang"), ask("a"))
     assert (hung["error"], fine) == ("invalid_source", {"file": "a"})
 
@@ -153,7 +153,7 @@ async def test_who_gives_up_leaves_the_others_waiting(ask: Ask, started: Started
 async def test_a_process_that_nobody_asks_ends_and_the_next_question_has_another(
     ask: Ask, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions, "IDLE_S", 0.05)
+    monkeypatch.setattr(source_questions, "IDLE_S", 0.05)
     assert await ask("a") == [{"file": "a"}]
     await until(lambda: not started.alive)
     assert await ask("b") == [{"file": "b"}]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pytest_cideldill.calltraces.named import MISSING, MOST_ITEMS, Chain, Reader, chains_of
 from pytest_cideldill.calltraces.row_file import RowFile, plain
-from pytest_cideldill.calltraces.values import LARGE, Values
+from pytest_cideldill.calltraces.value_texts import LARGE, Values
 from pytest_cideldill.interpreter.frame_locals import locals_reader, read_locals
 from pytest_cideldill.rendering.source_text import Texts
 
