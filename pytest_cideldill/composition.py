@@ -163,8 +163,8 @@ class Process(LinkOwner):
         return self._collected(self.rows.batches(until, is_late))
 
     def _collected(self, batches: Iterable[Batch | Event]) -> Iterator[Event | Batch]:
-        for each in batches:
+        for batch in batches:
             if self._observers.are_any:
-                self._observers.notify(each.event() if isinstance(each, Batch) else each)
-            yield each
+                self._observers.notify(batch.event() if isinstance(batch, Batch) else batch)
+            yield batch
         yield from self.manager.look_around()

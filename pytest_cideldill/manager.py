@@ -222,8 +222,8 @@ class BreakpointManager:
         is loaded.
         """
         self._is_held = True
-        for each in commands:
-            self.apply(each)
+        for command in commands:
+            self.apply(command)
         self._is_held = False
 
     def begin(self) -> None:

@@ -110,7 +110,7 @@ def _begin(config: pytest.Config) -> None:
 
 def _is_given(config: pytest.Config, flag: str) -> bool:
     """Whether a flag is on the command line itself."""
-    return flag in [str(each).partition("=")[0] for each in config.invocation_params.args]
+    return flag in [str(arg).partition("=")[0] for arg in config.invocation_params.args]
 
 
 def _sealed(name: str) -> Any:

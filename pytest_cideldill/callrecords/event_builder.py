@@ -98,8 +98,8 @@ class CallEventBuilder(CallMaker):
         if self._objects is not None:
             identify, (args, kwargs) = self._objects.identify, arguments
             values["cids"] = {
-                "args": [identify(each).cid for each in args],
-                "kwargs": {name: identify(each).cid for name, each in kwargs.items()},
+                "args": [identify(arg).cid for arg in args],
+                "kwargs": {name: identify(kwarg).cid for name, kwarg in kwargs.items()},
                 "result": identify(frozen).cid if status == "success" else None,
             }
         if status == "success":

@@ -117,7 +117,7 @@ class Recording:
             return
         for code in _functions_in(root):
             name = _dotted(module, code)
-            matching = [each for each in self._patterns if fnmatchcase(name, each)]
+            matching = [pattern for pattern in self._patterns if fnmatchcase(name, pattern)]
             if matching:
                 self._unmatched.difference_update(matching)
                 self._chosen.add(id(code))

@@ -110,16 +110,16 @@ class Handlers:
 
     def _look(self, frame: FrameType, target: int, kind: type) -> Handler | None:
         shown = [each for each in dis.get_instructions(frame.f_code) if each.opname != "CACHE"]
-        at = next((n for n, each in enumerate(shown) if each.offset == target), None)
+        at = next((n for n, instruction in enumerate(shown) if instruction.offset == target), None)
         if at is None or shown[at].opname != "PUSH_EXC_INFO" or at + 1 >= len(shown):
             return None
         first = shown[at + 1]
         if first.opname == "WITH_EXCEPT_START":
             lines = _lines_of(first)
             is_expected = any(
-                each.argval in _EXPECTING
-                for each in shown
-                if each.opname.startswith("LOAD_") and _line(each) in lines
+                instruction.argval in _EXPECTING
+                for instruction in shown
+                if instruction.opname.startswith("LOAD_") and _line(instruction) in lines
             )
             return Handler(_line(first), "with", True, is_expected, target)
         if first.opname == "POP_TOP":
@@ -172,14 +172,14 @@ class Handlers:
     ) -> list[type] | None:
         """The classes of a clause; None: only running it could say."""
         stack: list[Any] = []
-        for each in loads:
-            name = each.opname
+        for instruction in loads:
+            name = instruction.opname
             if name in _NAMES:
-                stack.append(_named(str(each.argval), names, frame))
+                stack.append(_named(str(instruction.argval), names, frame))
             elif name in _ATTRIBUTES and stack:
-                stack.append(self._attribute(stack.pop(), str(each.argval), frame))
-            elif name == "BUILD_TUPLE" and each.arg and each.arg <= len(stack):
-                stack[-each.arg :] = [tuple(stack[-each.arg :])]
+                stack.append(self._attribute(stack.pop(), str(instruction.argval), frame))
+            elif name == "BUILD_TUPLE" and instruction.arg and instruction.arg <= len(stack):
+                stack[-instruction.arg :] = [tuple(stack[-instruction.arg :])]
             elif name not in _FILLERS and name not in _OF_GROUPS:
                 return None
         return _flat(stack[-1]) if stack else None
@@ -197,9 +197,9 @@ class Handlers:
 
 
 def _named(name: str, names: Mapping[str, Any], frame: FrameType) -> Any:
-    for each in (names, frame.f_globals, frame.f_builtins):
-        if name in each:
-            return each[name]
+    for mapping in (names, frame.f_globals, frame.f_builtins):
+        if name in mapping:
+            return mapping[name]
     return MISSING
 
 
@@ -235,15 +235,15 @@ def _end(shown: list[dis.Instruction], at: int) -> int:
 
 def _is_silent(body: list[dis.Instruction]) -> bool:
     return not any(
-        each.opname.startswith(_SPEAKING) and not each.opname.startswith(_QUIET_CALLS)
-        for each in body
+        instruction.opname.startswith(_SPEAKING) and not instruction.opname.startswith(_QUIET_CALLS)
+        for instruction in body
     )
 
 
 def _may_end(shown: list[dis.Instruction], at: int) -> bool:
     """Whether `finally` may return, and so end the exception."""
     following = successors(shown)
-    by_offset = {each.offset: n for n, each in enumerate(shown)}
+    by_offset = {instruction.offset: n for n, instruction in enumerate(shown)}
     waiting, seen = [shown[at].offset], set()
     while waiting:
         offset = waiting.pop()

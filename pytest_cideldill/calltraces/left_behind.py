@@ -180,7 +180,7 @@ class LeftBehind:
         elif left.holder is not None:
             root = left.holder()
         else:
-            root = next((each for each in names.values() if id(each) == left.address), None)
+            root = next((name for name in names.values() if id(name) == left.address), None)
         if root is None:
             return MISSING
         for step in left.steps:
@@ -211,7 +211,7 @@ class LeftBehind:
     def _found(self, frame: FrameType) -> _Stores:
         code = frame.f_code
         shown = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
-        stores = [each for each in shown if each.opname in _STORES | _DELETES]
+        stores = [instruction for instruction in shown if instruction.opname in _STORES | _DELETES]
         on_error: dict[int, int] = {}
         if len(stores) > _MOST_STORES or len(shown) > _MOST_INSTRUCTIONS:
             stores = []
@@ -220,22 +220,22 @@ class LeftBehind:
         for start, end, target in exception_targets(code.co_exceptiontable):
             on_error |= {each.offset: target for each in shown if start <= each.offset < end}
         text = self._values.lens.texts.of(frame)
-        made = [each for each in _chains(stores, text.lines, text.shift) if each is not None]
+        made = [chain for chain in _chains(stores, text.lines, text.shift) if chain is not None]
         return _Stores(code, made, successors(shown, rounds=True), on_error)
 
 
 def _chains(stores: list[dis.Instruction], lines: Any, shift: int) -> Iterator[_Store | None]:
-    for each in stores:
-        place = each.positions
+    for store in stores:
+        place = store.positions
         if place is None or place.lineno is None or place.lineno != place.end_lineno:
             continue
         at = place.lineno + shift - 1
         if not 0 <= at < len(lines) or place.col_offset is None or place.end_col_offset is None:
             continue
         source = lines[at].encode()[place.col_offset : place.end_col_offset]
-        chain = _chain(source.decode("utf-8", "replace"), each)
+        chain = _chain(source.decode("utf-8", "replace"), store)
         if chain is not None:
-            yield _Store(each.offset, place.lineno, chain, each.opname in _STORES)
+            yield _Store(store.offset, place.lineno, chain, store.opname in _STORES)
 
 
 def _chain(source: str, store: dis.Instruction) -> Chain | None:

@@ -29,7 +29,7 @@ def reason(name: FunctionName, project: Project) -> str:
         return ""
     value = behind(found)
     if type(value) is property:
-        value = next((held for each in _ACCESSORS if (held := getattr(value, each))), value)
+        value = next((held for accessor in _ACCESSORS if (held := getattr(value, accessor))), value)
     if type(value) is FunctionType:
         if project.is_user(code_of(value).co_filename):
             return ""

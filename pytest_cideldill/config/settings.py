@@ -291,7 +291,7 @@ def unjoin(known: Any, args: list[str]) -> None:
         args: Where they are from; pytest parses them again.
     """
     for option in (each for each in OPTIONS if each.bare and each.flag in args):
-        for at in [at for at, each in enumerate(args[:-1]) if each == option.flag]:
+        for at in [at for at, arg in enumerate(args[:-1]) if arg == option.flag]:
             behind = args[at + 1]
             if not behind.startswith("-") and not behind.isdecimal():
                 args[at] = f"{option.flag}={option.bare}"

@@ -245,7 +245,7 @@ class Expressions:
         """Statements that make names without a value locals: assignments that are never reached."""
         absent = sorted(set(self._locals) - present) if self._is_function else []
         targets = [ast.Name(name, ast.Store()) for name in absent]
-        return [ast.For(each, ast.Tuple([], ast.Load()), [ast.Pass()], []) for each in targets]
+        return [ast.For(target, ast.Tuple([], ast.Load()), [ast.Pass()], []) for target in targets]
 
     def _compiled(self, parameters: Iterable[str], before: Iterable[ast.stmt]) -> CodeType:
         """`def template(PARAMETERS…): BEFORE; try: v0 = EXPRESSION …; ENDING`."""
@@ -262,7 +262,7 @@ class Expressions:
         function.body = [*body, *self._ending]
         module = ast.fix_missing_locations(ast.Module([function], []))
         made = quiet.compiled(module, _FILE, "exec", self._flags)
-        return next(each for each in made.co_consts if type(each) is CodeType)
+        return next(constant for constant in made.co_consts if type(constant) is CodeType)
 
 
 def _bound_to_globals(code: CodeType, helpers: tuple[object, ...]) -> Callable[[FrameType], Any]:

@@ -43,7 +43,7 @@ class EvaluationGuard:
         """In a forked child: keep the state of its one thread, drop the rest and unwatch starts."""
         self._lock = allocate_lock()  # another thread of the parent may have held it
         ident = get_ident()
-        for each in [each for each in self.depths if each != ident]:
+        for each in [depth for depth in self.depths if depth != ident]:
             del self.depths[each]
         self.pin(False)
 

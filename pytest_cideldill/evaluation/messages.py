@@ -158,9 +158,9 @@ class _Builder:
 
         def noted(secrets: dict[str, str], value: object) -> object:
             self._lens.notice(value, name)
-            for each in _parts(value):
-                if TAG.fullmatch(shown := self._lens.show(each, name)):  # not harmless
-                    secrets |= dict.fromkeys(_spellings(each), shown)
+            for part in _parts(value):
+                if TAG.fullmatch(shown := self._lens.show(part, name)):  # not harmless
+                    secrets |= dict.fromkeys(_spellings(part), shown)
             return value
 
         return self._call(noted, our_expression("secrets"), tree)
@@ -238,7 +238,7 @@ def _name_of(tree: ast.AST) -> str:
         case ast.Subscript(slice=ast.Constant(value=str(name))):
             return name
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _GETTERS:
-            texts = (each.value for each in tree.args if isinstance(each, ast.Constant))
+            texts = (arg.value for arg in tree.args if isinstance(arg, ast.Constant))
             return next((text for text in texts if type(text) is str), name)
         case ast.Subscript(value=inner) | ast.Call(func=inner):
             return _name_of(inner)
@@ -264,7 +264,7 @@ def _spellings(secret: Any) -> list[str]:
         spellings = [repr(secret)[2:-1]]
     else:
         spellings = [repr(secret)] if kind is int and abs(secret) < _LARGE else []
-    return [each for each in spellings if len(each) >= _SHORTEST_SECRET]
+    return [spelling for spelling in spellings if len(spelling) >= _SHORTEST_SECRET]
 
 
 def _is_standard(value: Any) -> bool:

@@ -160,13 +160,13 @@ def _of_the_program(error: BaseException | None) -> BaseException | None:
 
     That is the error itself, or one that was passing through our code when the error was raised.
     """
-    for each in _chain(error):
-        place = _traceback_of(each)
+    for exception in _chain(error):
+        place = _traceback_of(exception)
         is_here = place is not None and is_ours(place.tb_frame.f_code.co_filename)
-        if not is_here or type(each) is Interruption:
+        if not is_here or type(exception) is Interruption:
             continue
-        if issubclass(type(each), KeyboardInterrupt) or _came_by_signal(each):
-            return each
+        if issubclass(type(exception), KeyboardInterrupt) or _came_by_signal(exception):
+            return exception
     return None
 
 

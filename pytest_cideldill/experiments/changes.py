@@ -115,12 +115,12 @@ class Changes:
 
     def _functions(self) -> list[AddBreakpoint]:
         names: dict[str, list[_Change]] = {}
-        for each in self._all:
-            if each.spec.function:
-                names.setdefault(each.spec.function, []).append(each)
+        for change in self._all:
+            if change.spec.function:
+                names.setdefault(change.spec.function, []).append(change)
         commands = []
         for number, (name, changes) in enumerate(names.items(), 1):
-            ends = any(each.phase == "after" for each in changes)
+            ends = any(change.phase == "after" for change in changes)
             after = "stop_exception" if ends else "go"
             for id, pattern in ((f"fn-{number}", name), (f"{_WIDER}{number}", _wider(name))):
                 if pattern:
@@ -153,22 +153,22 @@ class Changes:
         """Facts about breakpoints, as facts about the changes at them."""
         known: dict[str, Any] = {}
         for id, fact in sorted(facts.items()):  # `fn-` before the wider ones
-            for each in self._at.get(id, ()):
-                if fact.get("why") is None or str(each.number) not in known:
-                    known[str(each.number)] = fact
+            for change in self._at.get(id, ()):
+                if fact.get("why") is None or str(change.number) not in known:
+                    known[str(change.number)] = fact
         return known
 
     def begin_test(self) -> None:
         """From here on calls have numbers."""
         self._is_in_test = True
-        for each in self._all:
-            each.number_anew()
+        for change in self._all:
+            change.number_anew()
 
     def end_test(self) -> None:
         """Leave how often each was made in it."""
-        for each in self._all:
-            self._rows.add(["applied", each.number, each.made, each.seen])
-            each.begin()
+        for change in self._all:
+            self._rows.add(["applied", change.number, change.made, change.seen])
+            change.begin()
         self._is_in_test = False
 
     # --- where a thread stops ---------------------------------------------------------------
@@ -183,9 +183,9 @@ class Changes:
         if stop.phase in ("after", "exception"):
             wanted = self._later.pop(id(frame), [])
             return self._first(wanted if stop.phase == "after" else [], stop)
-        now = [each for each in changes if self._is_meant(each, frame)]
-        later = [each for each in now if each.phase == "after"]
-        resolution = self._first([each for each in now if each not in later], stop)
+        now = [change for change in changes if self._is_meant(change, frame)]
+        later = [change for change in now if change.phase == "after"]
+        resolution = self._first([change for change in now if change not in later], stop)
         if later and resolution.action not in ("skip", "raise"):
             self._later[id(frame)] = later
         return resolution
@@ -210,13 +210,13 @@ class Changes:
     def _first(self, changes: Sequence[_Change], stop: Stop) -> Resolution:
         """What the first that replaces the call says, else all new arguments together."""
         chosen = Resolution()
-        for each in changes:
+        for change in changes:
             try:
-                made = self._resolution(each, stop)
+                made = self._resolution(change, stop)
             except Refusal as refusal:
-                self._report(each, refusal.message)
+                self._report(change, refusal.message)
                 continue
-            each.made += 1
+            change.made += 1
             if made.action != "continue":
                 return made
             chosen = made if made.value is not None else chosen

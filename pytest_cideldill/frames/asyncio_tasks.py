@@ -145,11 +145,11 @@ def _classes(module: str, *names: str) -> list[type]:
 
 
 def _is(held: Any, classes: list[type]) -> bool:
-    return any(layout.is_a(type(held), each) for each in classes)
+    return any(layout.is_a(type(held), cls) for cls in classes)
 
 
 def _ask(task: Any, method: str) -> Any:
     """What the method of asyncio's own class says, whatever a subclass made of it."""
     return next(
-        (getattr(each, method)(task) for each in _tasks() if layout.is_a(type(task), each)), None
+        (getattr(cls, method)(task) for cls in _tasks() if layout.is_a(type(task), cls)), None
     )

@@ -59,7 +59,7 @@ def all_notes_of(error: BaseException) -> list[str]:
     held = Layout.of(type(error)).held(error)
     found = [each for name, each in held if type(name) is str and name == "__notes__"]
     notes = found[0] if found and type(found[0]) is list else []
-    return [each for each in notes if type(each) is str]
+    return [note for note in notes if type(note) is str]
 
 
 def members_of(error: BaseException) -> tuple[BaseException, ...]:

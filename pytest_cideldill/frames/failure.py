@@ -141,7 +141,7 @@ def _open(
     """Open the variables that the failing line uses, then the arguments."""
     arguments = described["arguments"]
     shown = {each["name"]: each for each in arguments + described["variables"]["locals"]}
-    wanted = dict.fromkeys([*first, *(each["name"] for each in arguments)])
+    wanted = dict.fromkeys([*first, *(argument["name"] for argument in arguments)])
     held, left = read_locals(frame), MOST_OPENED
     for name in wanted:
         if name in shown and left and not deadline.is_over():

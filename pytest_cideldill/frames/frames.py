@@ -68,9 +68,9 @@ def user_side(
         is_hidden: Which code is left out further up although it looks like the user's.
     """
     shown = frames[:1] + [
-        each for each in frames[1:] if not is_of_tools(each) and not is_hidden(each.f_code)
+        frame for frame in frames[1:] if not is_of_tools(frame) and not is_hidden(frame.f_code)
     ]
-    users = [at for at, each in enumerate(shown) if project.has(each)]
+    users = [at for at, frame in enumerate(shown) if project.has(frame)]
     return shown[: users[-1] + 1] if users else frames
 
 

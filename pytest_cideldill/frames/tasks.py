@@ -119,7 +119,7 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
     the coroutines from the outermost one on, then what the innermost one waits for; where that is
     another task, its coroutines, and so on. Greenlets that wait in the user's code follow.
     """
-    stacks = {id: visible_stack(each, lens.project) for id, each in current_frames().items()}
+    stacks = {id: visible_stack(frame, lens.project) for id, frame in current_frames().items()}
     tasks = _all(stacks)[:MAX_TASKS]
     frames = {id(each.held): _of_moment(each, stacks) for each in tasks}
     awaited: dict[int, list[Task]] = {}

@@ -42,7 +42,7 @@ class Experiment:
         self.host = host
         self._rows = rows
         self._expressions = request.evaluate
-        specs = [ForcedChange(**each) for each in request.changes]
+        specs = [ForcedChange(**change) for change in request.changes]
         key = bytes.fromhex(request.key or "00")
         try:
             self._process = ExperimentProcess(host.lens, specs, rows, key)

@@ -23,7 +23,7 @@ _DEFINES: Final = ("def ", "async def ", "class ")
 
 def place_in_code(places: Iterable[Place], lens: Lens) -> dict[str, Any] | None:
     """The innermost of these places that is in the user's code; None: there is none."""
-    return next((lens.place(*each) for each in places if lens.project.has(each[0])), None)
+    return next((lens.place(*place) for place in places if lens.project.has(place[0])), None)
 
 
 def place_in_report(report: pytest.TestReport, lens: Lens) -> dict[str, Any] | None:

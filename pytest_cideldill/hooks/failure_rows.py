@@ -90,7 +90,7 @@ class FailureRows:
         facts: dict[str, Any] = {
             **exception,
             "behind": self._behind(excinfo.value),
-            "frames": [self._frame(each) for each in places[:_MOST_FRAMES]],
+            "frames": [self._frame(place) for place in places[:_MOST_FRAMES]],
             "locals": self._locals(places),
         }
         assertion = self.assertions.failed(excinfo, places, exception["message"])

@@ -45,7 +45,7 @@ class Forks:
     def __init__(self, request: TraceRequest, rows: RowFile, host: Host, change: Change) -> None:
         self.host = host
         self._request, self._rows, self._change = request, rows, change
-        self._forks = [Fork(**each) for each in request.forks]
+        self._forks = [Fork(**fork) for fork in request.forks]
         import pytest_cideldill.hooks.experiment  # noqa: F401 - once for all forks
 
         self._loading = Loading()
@@ -101,7 +101,7 @@ class Forks:
         random = sys.modules.get("random")  # the program's: not ours, which is a copy
         state = None if random is None else random.getstate()
         for number, fork in enumerate(self._forks):
-            if late := [each for each in fork.places if self._loading.ran(*each)]:
+            if late := [place for place in fork.places if self._loading.ran(*place)]:
                 self._rows.add(["unforked", number, f"{late[0][0]} ran before the tests"])
                 continue
             while len(self._running) >= max(1, self._request.beside):

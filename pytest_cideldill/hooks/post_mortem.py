@@ -95,7 +95,7 @@ class PostMortem:
         excinfo = self._autopsies.raised_by(call)
         if excinfo is None or not report.failed or self._autopsies.is_tried_again(call):
             return
-        if any(each is excinfo.value for each in self._paused_for):
+        if any(exception is excinfo.value for exception in self._paused_for):
             return
         probe = self._second_chance(excinfo.value, report)
         is_wanted = report.when in PHASES[self.manager.pauses.pause_on]

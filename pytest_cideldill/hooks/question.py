@@ -532,12 +532,12 @@ def _without_lines(request: TraceRequest) -> TraceRequest:
     Raises:
         ValueError: There are other changes than patches.
     """
-    if any(each["kind"] != "patch" for each in request.changes):
+    if any(change["kind"] != "patch" for change in request.changes):
         raise ValueError(
             "on Python 3.11 nothing is changed by force while calls are recorded: give a patch, "
             "or use Python 3.12 or later"
         )
-    return replace(request, changes=[each | {"value": []} for each in request.changes])
+    return replace(request, changes=[change | {"value": []} for change in request.changes])
 
 
 def _feed() -> type[Feed]:

@@ -65,7 +65,7 @@ def begin(config: pytest.Config, directory: str, variable: str) -> None:
     Raises:
         pytest.UsageError: The folder can't be made, or what is declared is malformed.
     """
-    given = [each.partition("=")[0] for each in config.invocation_params.args]
+    given = [arg.partition("=")[0] for arg in config.invocation_params.args]
     record = config.invocation_params.dir / directory
     if "--cideldill-record" not in given and _is_inside_of_another(record):
         return
@@ -214,7 +214,7 @@ def _put_together(
     if summary is None:
         return None, [_unwritten(folder), *more]
     story.end(summary)
-    lost = [each.text for each in story.notes if each.type == "warning" and LOST in each.text]
+    lost = [note.text for note in story.notes if note.type == "warning" and LOST in note.text]
     wrong.extend(each for each in lost if each[:1].isdigit())
     return story, [story.summary.sentence, *more]
 

@@ -84,7 +84,7 @@ class Wanted:
             return
         root = str(session.config.rootpath)
         start = str(session.config.invocation_params.dir)
-        paths = [each.partition("::")[0] for each in self._names]
+        paths = [name.partition("::")[0] for name in self._names]
         files = [os.path.join(root, path) for path in paths if path]
         gone = [each for each in paths if not os.path.exists(os.path.join(root, each))]
         self._renamed = _may_be_in(gone)

@@ -144,7 +144,7 @@ def switch_on(
         _enter(config, host, commands, plugins)
         undo += host.hear(passes=listing)
     except BaseException:
-        every("giving up", [partial(_unregister, config, each) for each in plugins], say)
+        every("giving up", [partial(_unregister, config, plugin) for plugin in plugins], say)
         leave()
         raise
     clean_up(config, "the end of the run", leave)
@@ -299,6 +299,6 @@ def _uses_xdist(config: pytest.Config) -> bool:
 
 def _copied_by_xdist() -> list[str]:
     """Where xdist has put a copy of pytest, for a worker that has its own folder; not user code."""
-    files = [os.path.realpath(str(each.__file__)) for each in (pytest, _pytest)]
+    files = [os.path.realpath(str(module.__file__)) for module in (pytest, _pytest)]
     folders = [os.path.dirname(file) for file in files]
     return [each for each in folders if os.path.dirname(each) == os.path.realpath(os.getcwd())]

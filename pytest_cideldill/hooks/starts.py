@@ -136,9 +136,9 @@ def _frames(error: BaseException) -> Iterator[CodeType]:
     while cause is not None and len(chain) < _MOST_CAUSES and all(e is not cause for e in chain):
         chain.append(cause)
         cause = _cause_of(cause)
-    for each in reversed(chain):
+    for exception in reversed(chain):
         codes: list[CodeType] = []
-        place: TracebackType | None = _traceback_of(each)
+        place: TracebackType | None = _traceback_of(exception)
         while place is not None and len(codes) < _MOST_FRAMES:
             codes.append(place.tb_frame.f_code)
             place = place.tb_next

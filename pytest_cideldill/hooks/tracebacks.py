@@ -111,7 +111,7 @@ def passed_users(places: list[Place], project: Project) -> bool:
 
 def _inside(error: Any) -> Iterator[BaseException]:
     """Members of a group; what an example of a doctest raised; the cause that it was given."""
-    yield from (each for each in members_of(error)[:MOST] if was_raised(each))
+    yield from (exception for exception in members_of(error)[:MOST] if was_raised(exception))
     unexpected = getattr(sys.modules.get("doctest"), "UnexpectedException", None)
     if unexpected is not None and type(error) is unexpected:
         yield error.exc_info[1]

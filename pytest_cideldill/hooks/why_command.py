@@ -134,5 +134,5 @@ def _reply(out: bytes, err: bytes, status: int) -> dict[str, Any]:
         if isinstance(said, str):
             raise NoAnswer(said)
     lines = err.decode("utf-8", "replace").split("\n")
-    last = next((each.strip() for each in reversed(lines) if each.strip()), "it printed nothing")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
     raise NoAnswer(f"the command ended with {status}: {last}")

@@ -35,7 +35,7 @@ class AttributePlace:
 
 def is_kind(value: object, kind: type) -> bool:
     """`isinstance` by the type of a value, whatever its `__class__` says."""
-    return any(each is kind for each in mro_of(type(value)))
+    return any(cls is kind for cls in mro_of(type(value)))
 
 
 def names_of_module(module: object) -> dict[str, Any] | None:

@@ -39,9 +39,9 @@ else:
             else:
                 own = dataclasses.dataclass(repr=False, eq=False, slots=slots)(cls)
             fields = dataclasses.fields(own)
-            own.__repr__ = _representing([each.name for each in fields if each.repr])
+            own.__repr__ = _representing([field.name for field in fields if field.repr])
             if eq:
-                equals, hashed = _comparing([each.name for each in fields if each.compare])
+                equals, hashed = _comparing([field.name for field in fields if field.compare])
                 own.__eq__, own.__hash__ = equals, hashed if frozen else None
             if frozen:
                 own.__init__, own.__setstate__ = _initializing(fields), _restore
@@ -97,9 +97,9 @@ def _comparing(
 
 
 def _initializing(fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., None]:
-    names = [each.name for each in fields]
-    defaults = {each.name: each.default for each in fields}
-    factories = {each.name: each.default_factory for each in fields}
+    names = [field.name for field in fields]
+    defaults = {field.name: field.default for field in fields}
+    factories = {field.name: field.default_factory for field in fields}
 
     def initialize(self: object, /, *values: object, **named: object) -> None:
         given = dict(zip(names, values, strict=False))

@@ -77,15 +77,15 @@ class FileLink:
     def _write(self) -> None:
         while self._queue and not self._dead:
             ts, event = self._queue.popleft()
-            for each in self._outlets:
-                each.encode(ts, event)
-                each.send()
+            for outlet in self._outlets:
+                outlet.encode(ts, event)
+                outlet.send()
 
     def _end(self) -> None:
         self._dead = True
         self._queue.clear()
-        for each in self._outlets:
-            each.close()
+        for outlet in self._outlets:
+            outlet.close()
 
     def _after_fork_in_child(self) -> None:
         self._writing = allocate_lock()  # a thread that is not here may have it

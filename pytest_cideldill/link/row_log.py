@@ -99,8 +99,8 @@ class RowLog:
 
     def take(self, until: object = None, is_late: bool = False) -> Iterator[Event]:
         """What `batches` gives, as events for a front end."""
-        for each in self.batches(until, is_late):
-            yield each.event() if isinstance(each, Batch) else each
+        for batch in self.batches(until, is_late):
+            yield batch.event() if isinstance(batch, Batch) else batch
 
     def batches(self, until: object = None, is_late: bool = False) -> Iterable[Batch | Event]:
         """The rows before the mark of an item, and what became of others; on the I/O thread.

@@ -136,7 +136,7 @@ class ThreadedLink:
         self._owner = LinkOwner() if owner is None else owner
         # Appended by any thread, drained by the I/O thread; deque operations are atomic.
         self._queue: deque[_Item] = deque()
-        self._has_peer = any(each.socket is not None for each in outlets)
+        self._has_peer = any(outlet.socket is not None for outlet in outlets)
         self._bell: Bell = SocketBell() if self._has_peer else LockBell()
         self._settles_after = 0.0  # epoch seconds
         self._has_more = False  # rows, perhaps, that were left where they are
@@ -249,8 +249,8 @@ class ThreadedLink:
 
     def _turn(self) -> None:
         """Wait for something to do and do it."""
-        self._lose([each for each in self._outlets if not each.restore()])
-        talking = {each.socket: each for each in self._outlets if each.socket is not None}
+        self._lose([outlet for outlet in self._outlets if not outlet.restore()])
+        talking = {outlet.socket: outlet for outlet in self._outlets if outlet.socket is not None}
         every_s = self._owner.collects_every_s
         if not talking and (self._has_more or every_s is None):
             self._turn_alone()
@@ -306,10 +306,10 @@ class ThreadedLink:
         self._has_more = True
         while is_all and self._has_more and self._has_room:
             self._has_more = self._encode_collected(None)
-        for each in self._outlets:
-            each.complete()
-        were_any = any(each.unsent for each in ready)
-        self._lose([each for each in ready if not each.send()])
+        for outlet in self._outlets:
+            outlet.complete()
+        were_any = any(outlet.unsent for outlet in ready)
+        self._lose([outlet for outlet in ready if not outlet.send()])
         self._report_flushed()
         return were_any
 
@@ -321,9 +321,9 @@ class ThreadedLink:
                 return False
             ts, what, _ = item
             if callable(what):
-                for each in self._outlets:
-                    each.complete()
-                ends = {each: each.taken + len(each.unsent) for each in self._outlets}
+                for outlet in self._outlets:
+                    outlet.complete()
+                ends = {outlet: outlet.taken + len(outlet.unsent) for outlet in self._outlets}
                 self._flushed.append((ends, what))
             else:
                 self._encode(ts, what)
@@ -338,7 +338,7 @@ class ThreadedLink:
 
     @property
     def _has_room(self) -> bool:
-        return all(len(each.unsent) < HIGH_WATER for each in self._outlets)
+        return all(len(outlet.unsent) < HIGH_WATER for outlet in self._outlets)
 
     def has_room(self) -> bool:
         """Asked by `collect` while it has more; when there is none it is called again for that."""
@@ -354,14 +354,14 @@ class ThreadedLink:
         return self._left_some or (are_any and until is None)
 
     def _encode(self, ts: float, event: Sent) -> None:
-        arrived = [each.encode(ts, event) or each.socket is None for each in self._outlets]
+        arrived = [outlet.encode(ts, event) or outlet.socket is None for outlet in self._outlets]
         if not all(arrived):
             self._owner.on_unsent(event)
 
     def _report_flushed(self) -> None:
         while self._flushed:
             ends, report = self._flushed[0]
-            if any(each.taken < ends[each] for each in self._outlets):
+            if any(outlet.taken < ends[outlet] for outlet in self._outlets):
                 break
             self._flushed.popleft()
             report()
@@ -386,17 +386,17 @@ class ThreadedLink:
     def _lose(self, lost: Sequence[Outlet]) -> None:
         """Go on without these."""
         lost, was_dead = list(lost), self._dead
-        self._outlets = [each for each in self._outlets if each not in lost]
+        self._outlets = [outlet for outlet in self._outlets if outlet not in lost]
         if not self._outlets:
             self._dead = True
             self._release_flushers()
-        if not was_dead and any(each.socket is not None for each in lost):
+        if not was_dead and any(outlet.socket is not None for outlet in lost):
             self._owner.on_lost()
-        for each in lost:
-            each.close()
+        for outlet in lost:
+            outlet.close()
 
     def _release_flushers(self) -> None:
-        for what in (*(each for _, each in self._flushed), *(each.what for each in self._queue)):
+        for what in (*(each for _, each in self._flushed), *(item.what for item in self._queue)):
             if callable(what):
                 what()
         self._queue.clear()
@@ -418,7 +418,7 @@ class ThreadedLink:
             return
         self._thread.go_on()  # if it did not stop in time
         # What was queued meanwhile, and parked threads, must not wait for the next event.
-        unsent = any(each.unsent for each in self._outlets)
+        unsent = any(outlet.unsent for outlet in self._outlets)
         if self._queue or unsent or self._has_more or self._owner.is_awaited:
             self.start()
 

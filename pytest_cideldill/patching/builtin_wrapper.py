@@ -48,7 +48,7 @@ class Wrapping:
             type.__setattr__(owner, name, self._held)
             return
         module_dict_of(owner)[name] = self._held
-        self._rebind(value, self._held, lambda each: each is owner or is_shared(each))
+        self._rebind(value, self._held, lambda module: module is owner or is_shared(module))
 
     def undo(self) -> None:
         """Put the original back wherever the wrapper still is. Idempotent."""

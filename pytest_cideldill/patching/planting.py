@@ -109,7 +109,7 @@ class ShownCode:
 
 def restore(functions: Iterable[FunctionType], plantings: Iterable[Planting]) -> None:
     """Give the functions that have these trampolines their original code."""
-    originals = {id(each.trampoline): each.code for each in plantings}
+    originals = {id(planting.trampoline): planting.code for planting in plantings}
     for function in functions:
         original = originals.get(id(code_of(function)))
         if original is not None:

@@ -50,7 +50,7 @@ class Original:
         """Parameters and defaults as text; no code of the program runs."""
         if self.signature is None:
             return None
-        shown = [_plain(each) for each in self.signature.parameters.values()]
+        shown = [_plain(parameter) for parameter in self.signature.parameters.values()]
         return str(inspect.Signature(shown))
 
 
@@ -77,8 +77,8 @@ def substitute(original: Original, path: str, names: dict[str, Any]) -> Function
     """
     parameters = list(original.signature.parameters.values()) if original.signature else None
     named = _required(parameters or [])
-    declared = [each.name for each in named]
-    only = sum(each.kind is each.POSITIONAL_ONLY for each in named)
+    declared = [parameter.name for parameter in named]
+    only = sum(parameter.kind is parameter.POSITIONAL_ONLY for parameter in named)
     passed = list(declared)
     if only:
         declared.insert(only, "/")
@@ -89,8 +89,8 @@ def substitute(original: Original, path: str, names: dict[str, Any]) -> Function
         params=", ".join(declared), passed=", ".join(passed), sentinel=_SENTINEL
     )
     module = compile(source, f"<{path}>", "exec", dont_inherit=True)
-    code = next(each for each in module.co_consts if type(each) is CodeType)
-    consts = [original if each == _SENTINEL else each for each in code.co_consts]
+    code = next(constant for constant in module.co_consts if type(constant) is CodeType)
+    consts = [original if constant == _SENTINEL else constant for constant in code.co_consts]
     qualname = path.removeprefix(f"{names.get('__name__')}.")
     made = code.replace(
         co_name=path.rpartition(".")[2], co_qualname=qualname, co_consts=(*consts, original)
@@ -101,14 +101,14 @@ def substitute(original: Original, path: str, names: dict[str, Any]) -> Function
 def _required(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
     """The first parameters, up to one that has a default or can't be passed by position."""
     found: list[inspect.Parameter] = []
-    names = {each.name for each in parameters}
+    names = {parameter.name for parameter in parameters}
     if names & {"args", "kwargs", "__tracebackhide__"}:
         return found
-    for each in parameters:
-        by_position = each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-        if not by_position or each.default is not each.empty or iskeyword(each.name):
+    for parameter in parameters:
+        by_position = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        if not by_position or parameter.default is not parameter.empty or iskeyword(parameter.name):
             break
-        found.append(each)
+        found.append(parameter)
     return found
 
 

@@ -121,14 +121,14 @@ class Control:
         callee = original_code(pause.frames[0].f_code) if pause.phase == "before" else None
         if callee is not None:
             codes.append(callee)
-        lines = {each: lines_of(each) for each in codes}
+        lines = {code: lines_of(code) for code in codes}
         if frame is not None and line in lines[frame.f_code]:
             return False
         if callee is not None and line in lines[callee]:
             return True
         known = sorted({each for found in lines.values() for each in found})
         nearest = min(known, key=lambda each: abs(each - line), default=None)
-        names = " and ".join(each.co_qualname for each in codes) or "no frame"
+        names = " and ".join(code.co_qualname for code in codes) or "no frame"
         raise Refusal(
             ErrorCode.INVALID_LINE,
             f"until_line {line} is no line with code of {names}; the nearest is {nearest}. For "

@@ -269,7 +269,7 @@ class Gate:
     def forget(self) -> None:
         """In a forked child: of all threads only this one is left; it goes on, parked or not."""
         ident = get_ident()
-        self._threads = {id: each for id, each in self._threads.items() if each == ident}
+        self._threads = {id: thread for id, thread in self._threads.items() if thread == ident}
         self._parked = {id: self._parked[id] for id in self._threads}
         for parked in self._parked.values():
             parked.lock = allocate_lock()  # another thread of the parent may have held it

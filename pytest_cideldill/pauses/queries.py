@@ -224,7 +224,7 @@ def _values(frame: FrameType, scope: str) -> Mapping[str, Any]:
 
 def is_loaded(path: str, project: Project) -> bool:
     """Whether a module, or a call that is not over, is from the file with this real path."""
-    return any(project.real(each) == path for each in set(_files()))
+    return any(project.real(file) == path for file in set(_files()))
 
 
 def _files() -> Iterator[str]:

@@ -221,7 +221,7 @@ def _misfit(name: str, value: Any, kinds: tuple[type, ...]) -> str:
             return why
     of_items = _ITEMS.get(name)
     items = dict.values(value) if issubclass(type(value), dict) else value
-    if of_items is not None and not all(_is(each, of_items) for each in items):
+    if of_items is not None and not all(_is(item, of_items) for item in items):
         return f"{name} had items of other types than {of_items.__name__}"
     return ""
 

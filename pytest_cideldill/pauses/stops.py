@@ -65,7 +65,7 @@ class Stops:
 
         def stop() -> Resolution:
             during = self._position.during
-            inner = [each for each in self._places(traceback.tb_next) if has_run(each[0])]
+            inner = [place for place in self._places(traceback.tb_next) if has_run(place[0])]
             places = inner + self._stack(frame)
             resolve = _resolving(frame, "raise")
             return self._pause_with(during, "raise", probe, error, places, resolve)

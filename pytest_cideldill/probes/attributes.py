@@ -98,8 +98,8 @@ class Attributes:
 
     def _dispatched(self, breakpoint: FunctionProbe) -> Iterator[Lead]:
         for place in self._places(breakpoint.name):
-            for each in implementations(place.value):
-                yield Lead(each)
+            for implementation in implementations(place.value):
+                yield Lead(implementation)
 
     def _leads(self, breakpoint: FunctionProbe) -> Iterator[Lead]:
         known = self._wrapped.get(breakpoint.id)

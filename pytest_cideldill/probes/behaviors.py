@@ -113,9 +113,9 @@ class Overruled:
     def best(self, matching: list[FunctionProbe]) -> FunctionProbe:
         """The one of them that decides about a function."""
         best = max(matching, key=lambda each: each.rank)
-        for each in matching:
-            if each is not best:
-                self._by.setdefault(each.id, {})[best.id] = best
+        for probe in matching:
+            if probe is not best:
+                self._by.setdefault(probe.id, {})[best.id] = best
         return best
 
     def deciding(self, id: str) -> list[str]:
@@ -124,7 +124,7 @@ class Overruled:
 
     def message(self, id: str) -> str | None:
         """Why a breakpoint has no functions, if others have them."""
-        deciding = [f"{each.id} ({each.name.text})" for each in self._by.get(id, {}).values()]
+        deciding = [f"{probe.id} ({probe.name.text})" for probe in self._by.get(id, {}).values()]
         if not deciding:
             return None
         more = f" and {len(deciding) - _SHOWN} more" if len(deciding) > _SHOWN else ""

@@ -59,7 +59,7 @@ class RaiseProbe:
     @property
     def bound(self) -> Bound:
         """What its name means now."""
-        names = sorted({class_name(each) for each in self.known})
+        names = sorted({class_name(cls) for cls in self.known})
         return Bound(self.spec.id, names, bool(names), self.message)
 
     def add(self, cls: type) -> bool:

@@ -146,14 +146,14 @@ class FunctionProbes:
         meanings, default = self._meanings, self._hits.default
         return {
             id: of_function(
-                each,
+                breakpoint,
                 default,
                 meanings.refusal(id),
                 meanings.deciding(id),
                 None if self._keys_of(id) else self._compiled_by(id),
                 meanings.beside,
             )
-            for id, each in self._breakpoints.items()
+            for id, breakpoint in self._breakpoints.items()
         }
 
     @property
@@ -173,12 +173,12 @@ class FunctionProbes:
     def await_import(self) -> bool:
         """Whether an exact name is not bound: it may lead into a module that is not loaded."""
         exact = [each for each in self._breakpoints.values() if each.name.is_exact]
-        return any(not self._keys_of(each.id) for each in exact)
+        return any(not self._keys_of(probe.id) for probe in exact)
 
     def mean_any_of(self, module: str) -> bool:
         """Whether an exact name may lead into a module that is imported."""
-        names = [each.name for each in self._breakpoints.values()]
-        return any(each.is_exact and each.may_be_in((module,), "") for each in names)
+        names = [breakpoint.name for breakpoint in self._breakpoints.values()]
+        return any(name.is_exact and name.may_be_in((module,), "") for name in names)
 
     def remove(self, id: str) -> None:
         """Forget a breakpoint; unknown ids are no error."""
@@ -219,7 +219,7 @@ class FunctionProbes:
         for function in found:
             self._swap(function)
         self._bound = frozenset(id(each.code) for each in self._swapped.values())
-        return [self._binding(each) for each in self._breakpoints.values()]
+        return [self._binding(breakpoint) for breakpoint in self._breakpoints.values()]
 
     def _find_all(self) -> list[FunctionType]:
         """The functions that names mean; what they don't mean any more is restored."""
@@ -253,7 +253,7 @@ class FunctionProbes:
         young = []
         if code.co_name != "<module>":
             young = young_functions()
-            if not any(code_of(each) is code for each in young):
+            if not any(code_of(function) is code for function in young):
                 return self._find_all()
         nested, _ = self._nesting.grow([(code, module)])
         found, governing = self._meanings.of(young, self._is_apart)
@@ -343,7 +343,7 @@ class FunctionProbes:
             governing.tally.was_bound = True
             via = "attribute" if any(original_of(each.code) for each in bound) else "code"
             return Binding(governing.id, sorted({each.path for each in bound}), None, via)
-        mine = [key for key, each in self._hits.governing.items() if each is governing]
+        mine = [key for key, probe in self._hits.governing.items() if probe is governing]
         refusals = (self._refused[key] for key in mine if key in self._refused)
         message = next(refusals, None)
         message = message or self._compiled_by(governing.id) or self._meanings.why_not(governing.id)
@@ -351,6 +351,6 @@ class FunctionProbes:
 
     def _keys_of(self, id: str) -> list[int]:
         """What a breakpoint governs that is intercepted."""
-        mine = [key for key, each in self._hits.governing.items() if each.id == id]
+        mine = [key for key, probe in self._hits.governing.items() if probe.id == id]
         mine += self._hits.narrowing.keys_of(id)
         return [key for key in dict.fromkeys(mine) if key in self._swapped]

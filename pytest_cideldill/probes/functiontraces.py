@@ -65,14 +65,14 @@ class FunctionTraces:
     def of(self, code: CodeType) -> list[AddTrace]:
         """Those on the calls of some code."""
         qualname = code.co_qualname.replace(".<locals>", "")
-        mine = [each for each in self._known if each.qualname.replace(".<locals>", "") == qualname]
+        mine = [spec for spec in self._known if spec.qualname.replace(".<locals>", "") == qualname]
         real = self._lens.project.real
-        return [each for each in mine if real(file_now(code.co_filename)) == real(each.file)]
+        return [spec for spec in mine if real(file_now(code.co_filename)) == real(spec.file)]
 
     def handlers(self, code: CodeType, traces: list[AddTrace]) -> tuple[OnStart, OnEnd]:
         """What an event source calls at the calls of some code."""
-        starts = [self._logging(each, code) for each in traces if each.at == "call"]
-        ends = [self._ending(each, code) for each in traces if each.at != "call"]
+        starts = [self._logging(trace, code) for trace in traces if trace.at == "call"]
+        ends = [self._ending(trace, code) for trace in traces if trace.at != "call"]
 
         def on_start(frame: FrameType, _values: Mapping[str, Any]) -> object:
             for log in starts:

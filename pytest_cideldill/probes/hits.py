@@ -43,29 +43,29 @@ class Narrowing:
     ) -> None:
         """Have the functions that names lead to governed too; adds to `governing`, by id."""
         choices: dict[int, _Choices] = {}
-        for lead, each in led:
+        for lead, probe in led:
             key = id(lead.function)
             if lead.only is not None:
-                choices.setdefault(key, []).append((ref(lead.only), each))
-            elif key not in governing or each.rank > governing[key].rank:
-                governing[key] = each
+                choices.setdefault(key, []).append((ref(lead.only), probe))
+            elif key not in governing or probe.rank > governing[key].rank:
+                governing[key] = probe
         for key, narrow in choices.items():
             if key in governing:
                 narrow.append((None, governing[key]))
-            governing[key] = max((each for _, each in narrow), key=lambda each: each.rank)
+            governing[key] = max((probe for _, probe in narrow), key=lambda each: each.rank)
         self.choices = choices
 
     def keys_of(self, id: str) -> list[int]:
         """The functions that a breakpoint governs for some instances."""
         found = self.choices.items()
-        return [key for key, narrow in found if any(each.id == id for _, each in narrow)]
+        return [key for key, narrow in found if any(probe.id == id for _, probe in narrow)]
 
     def chosen(self, key: int, args: tuple[Any, ...]) -> FunctionProbe | None:
         """The breakpoint that governs a call of a function that is in here."""
         bases = mro_of(type(args[0])) if args else ()
         mine = [
-            each
-            for only, each in self.choices.get(key, ())
+            probe
+            for only, probe in self.choices.get(key, ())
             if only is None or any(base is only() for base in bases)
         ]
         return max(mine, key=lambda each: each.rank, default=None)
@@ -148,9 +148,9 @@ class Hits:
     def choose(self) -> None:
         """Which breakpoints act on calls, as they govern now."""
         acting = {
-            key: self._as_of_now(each)
-            for key, each in self.governing.items()
-            if self.may_act(each) or key in self.narrowing.choices
+            key: self._as_of_now(probe)
+            for key, probe in self.governing.items()
+            if self.may_act(probe) or key in self.narrowing.choices
         }
         for key in [key for key in self._acting if key not in acting]:
             self._acting.pop(key)

@@ -132,7 +132,7 @@ class LineProbes:
         known = self._probes.get(id)
         if known is None:
             return
-        self._replace({key: each for key, each in self._probes.items() if key != id})
+        self._replace({key: probe for key, probe in self._probes.items() if key != id})
         self._functions.pop(id, None)
         self._arm_kept(known.spec.file)
 
@@ -158,9 +158,9 @@ class LineProbes:
         if now < self._report_at and not at_once:
             return []
         lens = self._surroundings.lens
-        probes = [each for each in self._probes.values() if each.passes.value]
-        counts = {each.spec.id: each.counts(lens) for each in probes}
-        news = {id: each for id, each in counts.items() if self._reported.get(id) != each}
+        probes = [probe for probe in self._probes.values() if probe.passes.value]
+        counts = {probe.spec.id: probe.counts(lens) for probe in probes}
+        news = {id: count for id, count in counts.items() if self._reported.get(id) != count}
         self._reported = counts
         if not news:
             return []
@@ -333,7 +333,7 @@ def _stops(watcher: Watcher) -> bool:
 
 
 def _counted(watchers: dict[int, tuple[Watcher, ...]]) -> list[tuple[int, Counter]]:
-    return [(each.probe.spec.line, each.probe.passes) for each in _each(watchers)]
+    return [(watcher.probe.spec.line, watcher.probe.passes) for watcher in _each(watchers)]
 
 
 def _each(watchers: dict[int, tuple[Watcher, ...]]) -> Iterable[Watcher]:

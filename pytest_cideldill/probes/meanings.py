@@ -96,19 +96,19 @@ class Meanings:
         generated: list[FunctionType] = []
         # A process has some ten thousand functions: each module's file is judged once.
         judged: dict[tuple[str, int], bool] = {}
-        for each in existing_functions() if self._breakpoints else ():
-            filename, names = code_of(each).co_filename, each.__globals__
+        for function in existing_functions() if self._breakpoints else ():
+            filename, names = code_of(function).co_filename, function.__globals__
             if filename.startswith("<"):
-                generated.append(each)
+                generated.append(function)
                 continue
             key = (filename, id(names))
             may = judged.get(key)
             if may is None:
-                may = self.may_mean(self._file(each), module_name(each))
+                may = self.may_mean(self._file(function), module_name(function))
                 if has_one_file(filename, names):
                     judged[key] = may
             if may:
-                found.append(each)
+                found.append(function)
         return found + generated
 
     def of(
@@ -140,12 +140,12 @@ class Meanings:
         found = known.get(key)
         if found is None:
             # To look at the file costs a `realpath`: only if the names leave it open.
-            names = [each.name for each in self._breakpoints.values()]
-            found = any(each.path is not None or each.may_be_in((module,), "") for each in names)
+            names = [breakpoint.name for breakpoint in self._breakpoints.values()]
+            found = any(name.path is not None or name.may_be_in((module,), "") for name in names)
             if found:
                 path = self._project.relative(file)
                 candidates = self._candidates(file)
-                found = any(each.name.may_be_in((module,), path) for each in candidates)
+                found = any(candidate.name.may_be_in((module,), path) for candidate in candidates)
             known[key] = found
         return found
 
@@ -154,7 +154,7 @@ class Meanings:
         matching = self._matching(code, module)
         if not matching:
             return None
-        self._defined.update(each.id for each in matching)
+        self._defined.update(probe.id for probe in matching)
         return self._overruled.best(matching)
 
     def are_in(self, root: CodeType, module: str, bound: frozenset[int]) -> bool:
@@ -175,7 +175,7 @@ class Meanings:
         if not is_module or root.co_filename.startswith("<"):
             return False  # what is evaluated in a module assigns nothing that a name can mean
         file = self._project.relative(file_now(root.co_filename))
-        names = [each.name for each in candidates]
+        names = [candidate.name for candidate in candidates]
         return may_assign(root, codes, names, module, file)
 
     # --- names ------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Meanings:
         if found is None:
             found = [] if self._project.is_ours(file) else list(self._breakpoints.values())
             if not self._project.is_user(file):
-                found = [each for each in found if each.name.precision is Precision.EXACT]
+                found = [probe for probe in found if probe.name.precision is Precision.EXACT]
             known[file] = found
         return found
 
@@ -207,14 +207,14 @@ class Meanings:
         names = names_of_module(sys.modules.get(module))
         if self._is_copy(code, module, qualname) and function.__globals__ is not names:
             return None
-        self._defined.update(each.id for each in matching)
+        self._defined.update(probe.id for probe in matching)
         return self._overruled.best(matching)
 
     def _matching(self, code: CodeType, module: str) -> list[FunctionProbe]:
         file = file_now(code.co_filename)
         candidates = self._candidates(file)
         named = module, code.co_qualname, self._shown(candidates, file)
-        matching = [each for each in candidates if each.name.matches(*named)]
+        matching = [candidate for candidate in candidates if candidate.name.matches(*named)]
         if not matching or not is_function(code) or self._is_copy(code, module, code.co_qualname):
             return []
         return matching
@@ -231,5 +231,5 @@ class Meanings:
 
     def _shown(self, candidates: list[FunctionProbe], file: str) -> str:
         """The relative path of a file, if any name has one."""
-        has_path = any(each.name.path is not None for each in candidates)
+        has_path = any(candidate.name.path is not None for candidate in candidates)
         return self._project.relative(file) if has_path else ""

@@ -117,9 +117,9 @@ class Nesting:
 
     def one_of(self, code: CodeType) -> FunctionType | None:
         """One of the functions with this code that live."""
-        for each in existing_functions():
-            if original_code(code_of(each)) is code and not is_stand_in(each):
-                return each
+        for function in existing_functions():
+            if original_code(code_of(function)) is code and not is_stand_in(function):
+                return function
         return None
 
     def clear(self, keys: Iterable[int]) -> None:
@@ -136,8 +136,8 @@ class Nesting:
 
     def forget(self) -> None:
         """Make no more such functions; those that were made stay as they are."""
-        for each in self._plantings.values():
-            each.undo()
+        for planting in self._plantings.values():
+            planting.undo()
         self._plantings.clear()
         self._recorded.clear()
         self.shown.is_planted = False

@@ -75,14 +75,14 @@ class RaiseProbes:
 
     def unhit(self) -> dict[str, Fact]:
         """Why each was not hit."""
-        for each in self._probes.values():
-            each.resolve()
-        return {id: of_exception(each) for id, each in self._probes.items()}
+        for probe in self._probes.values():
+            probe.resolve()
+        return {id: of_exception(probe) for id, probe in self._probes.items()}
 
     def remove(self, id: str) -> None:
         """Forget a breakpoint; unknown ids are no error."""
         if id in self._probes:
-            self._replace({key: each for key, each in self._probes.items() if key != id})
+            self._replace({key: probe for key, probe in self._probes.items() if key != id})
 
     def disarm(self) -> None:
         """Forget all of them."""
@@ -93,11 +93,11 @@ class RaiseProbes:
 
         To be called at the start of each phase of a test.
         """
-        found = [each for each in self._probes.values() if not each.known and each.resolve()]
+        found = [probe for probe in self._probes.values() if not probe.known and probe.resolve()]
         if found:
             self._replace(self._probes)  # what was decided about classes may be wrong now
-        for each in found:
-            self._send(each.bound)
+        for probe in found:
+            self._send(probe.bound)
         self._reach()
 
     # --- on the threads of the program ------------------------------------------------------
@@ -108,8 +108,8 @@ class RaiseProbes:
         scopes = self._first_seen(frame, traceback)
         if not scopes:
             return
-        found = [each for each in self._meaning(type(error)) if each.spec.first_chance]
-        hit = self._count(each for each in found if each.spec.scope in scopes)
+        found = [probe for probe in self._meaning(type(error)) if probe.spec.first_chance]
+        hit = self._count(probe for probe in found if probe.spec.scope in scopes)
         if hit is not None:
             self._stop(hit, frame, error, traceback)
 
@@ -175,18 +175,18 @@ class RaiseProbes:
     def _count(self, probes: Iterator[RaiseProbe]) -> RaiseProbe | None:
         """Count a stop of all these, and report the first of them."""
         hit = None
-        for each in probes:
-            each.hits.next()
-            hit = hit or each
+        for probe in probes:
+            probe.hits.next()
+            hit = hit or probe
         if hit is not None:
-            counts = {id: {"passes": each.hits.value} for id, each in self._probes.items()}
+            counts = {id: {"passes": probe.hits.value} for id, probe in self._probes.items()}
             self._send(LinesPassed(counts))
         return hit
 
     # --- which classes are meant ------------------------------------------------------------
 
     def _enabled(self) -> list[RaiseProbe]:
-        return [each for each in self._probes.values() if each.spec.enabled]
+        return [probe for probe in self._probes.values() if probe.spec.enabled]
 
     def _meaning(self, cls: type) -> list[RaiseProbe]:
         """The enabled breakpoints that mean a class, the most exact first."""
@@ -204,20 +204,20 @@ class RaiseProbes:
     def _replace(self, probes: dict[str, RaiseProbe]) -> None:
         self._probes = probes
         self._reach()
-        first = [each.spec for each in self._enabled() if each.spec.first_chance]
+        first = [probe.spec for probe in self._enabled() if probe.spec.first_chance]
         if not first:
             self.raises = None
             return
         project = self._project
-        anywhere = any(each.scope == "all" for each in first)
+        anywhere = any(spec.scope == "all" for spec in first)
         in_file = (lambda file: not project.is_ours(file)) if anywhere else project.is_user
         self.raises = Raises(Verdicts(self._is_meant).of, in_file, self.raised)
 
     def _reach(self) -> None:
-        self._uncaught.reach(any(each.spec.second_chance for each in self._enabled()))
+        self._uncaught.reach(any(probe.spec.second_chance for probe in self._enabled()))
 
     def _is_meant(self, cls: type) -> bool:
-        return any(each.spec.first_chance for each in self._meaning(cls))
+        return any(probe.spec.first_chance for probe in self._meaning(cls))
 
 
 def _by_distance(found: tuple[int, RaiseProbe]) -> int:

@@ -76,7 +76,7 @@ def _made(annotation: str) -> Check:
         check = check_of(annotation.removesuffix(_OR_NONE))
         return lambda value: value is None or check(value)
     if len(alternatives := _alternatives(annotation)) > 1:
-        checks = [check_of(each) for each in alternatives]
+        checks = [check_of(alternative) for alternative in alternatives]
         return lambda value: any(check(value) for check in checks)
     if annotation.startswith("list["):
         of_item = check_of(annotation[len("list[") : -1])
@@ -133,9 +133,9 @@ def _all_fields(types: type[Any] | Mapping[str, str]) -> Iterator[_Field]:
         for name, annotation in types.items():
             yield name.rstrip("?"), check_of(annotation), annotation, not name.endswith("?")
         return
-    for each in fields(types):
-        is_needed = each.default is MISSING and each.default_factory is MISSING
-        yield each.name, check_of(str(each.type)), str(each.type), is_needed
+    for field in fields(types):
+        is_needed = field.default is MISSING and field.default_factory is MISSING
+        yield field.name, check_of(str(field.type)), str(field.type), is_needed
 
 
 def is_moment(value: Any) -> bool:

@@ -156,7 +156,7 @@ def values_of(column: Column, count: int, depth: int = _DEPTH) -> Sequence[Any]:
 
 def _places(column: Column, count: int, most: int, depth: int) -> Sequence[int]:
     places = values_of(column, count, depth - 1)
-    if not all(type(each) is int and 0 <= each < most for each in places):
+    if not all(type(place) is int and 0 <= place < most for place in places):
         raise ValueError("a column with a place of no value")
     return places
 

@@ -66,7 +66,7 @@ class Row(NamedTuple):
             and is_moment(started)
             and is_moment(ended)
             and check_of("list[list[str]]")(reports)
-            and all(len(each) == _OF_REPORT for each in reports)
+            and all(len(report) == _OF_REPORT for report in reports)
         )
         if not is_right or misfit(NodeFinished, fields) is not None:
             raise ValueError(f"{row!r:.100} is no test that ended")

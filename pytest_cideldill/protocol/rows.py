@@ -74,7 +74,7 @@ class Batch:
         calls = self.calls
         if len(calls) == 1 and len(calls[0].at) == len(rows):
             return [], [calls[0].series()], ""
-        in_calls = {place: number for number, each in enumerate(calls, 1) for place in each.at}
+        in_calls = {place: number for number, call in enumerate(calls, 1) for place in call.at}
         plain: list[dict[str, Any]] = []
         series: dict[Any, list[Row]] = {}
         order = []
@@ -93,7 +93,7 @@ class Batch:
                 numbers[key], series[key] = len(calls) + len(numbers) + 1, []
             series[key].append(row)
             order.append(numbers[key])
-        made = [each.series() for each in calls]
+        made = [call.series() for call in calls]
         made += [key[0].series(those) for key, those in series.items()]
         return plain, made, columns.order(order) if made else ""
 

@@ -25,7 +25,7 @@ def write_answers(folder: Path, replies: Sequence[dict[str, Any]]) -> None:
     Raises:
         OSError: The file can't be written.
     """
-    answers = [{key: each[key] for key in _KEYS if key in each} for each in replies]
+    answers = [{key: reply[key] for key in _KEYS if key in reply} for reply in replies]
     text = json.dumps({"answers": answers}, indent=1)
     with replacing(folder / WHY, 0o600) as file:
         file.write(text.encode() + b"\n")

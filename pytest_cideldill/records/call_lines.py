@@ -37,7 +37,7 @@ def lines_of_calls(calls: Calls, worker: str, hiding: Hiding) -> Iterator[tuple[
     named = f'",{first},"pretty_args":['
     middle = f",{middle},"
     end = f",{last}}}\n" if last else "}\n"
-    args = [list(map(_quoted, each)) for each in calls.args]
+    args = [list(map(_quoted, arg)) for arg in calls.args]
     joined = map(",".join, zip(*args, strict=True)) if args else repeat("")
     wall_at, parents = clock.wall_at, calls.parents
     by = ['"parent_id":null' if each is None else f'"parent_id":{id}{each}"' for each in parents]

@@ -182,7 +182,7 @@ def summarize(
             continue
         listener.take(line)
     summary.outcomes = tests.outcomes()
-    summary.bytes = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
+    summary.bytes = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     return summary
 
 
@@ -209,9 +209,9 @@ def write_manifest(record: Path) -> None:
         OSError: The file can't be written.
     """
     runs = []
-    for each in sorted(record.glob(f"{RUN}*/{_SUMMARY}")):
+    for path in sorted(record.glob(f"{RUN}*/{_SUMMARY}")):
         try:
-            runs.append(json.loads(read_bounded(each)))
+            runs.append(json.loads(read_bounded(path)))
         except (OSError, ValueError, RecursionError):
             continue  # another run is about to write it, or it is none of ours
     _write(record / MANIFEST, {"format": FORMAT, "tool": "pytest-cideldill", "runs": runs})
@@ -288,9 +288,9 @@ class _Tests:
 
     def _relayed(self, test: TestRun, ts: float, values: dict[str, Any], size: int) -> None:
         reports = values["phases"]
-        for each in reports:
-            if misfit(PhaseReported, each) or not are_parts_right(each):
-                raise ValueError(f"no report of a phase: {each!r:.80}")
+        for report in reports:
+            if misfit(PhaseReported, report) or not are_parts_right(report):
+                raise ValueError(f"no report of a phase: {report!r:.80}")
         is_over, has = self._reducer.is_over(test), self._reducer.is_reported
         new = [each for each in reports if not has(test, each["phase"], each.get("attempt"))]
         if not is_over:

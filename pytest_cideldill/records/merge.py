@@ -79,12 +79,12 @@ def merge_run(folder: Path) -> bool:
     if is_alone:
         parts.pop().replace(whole)
     elif parts and not whole.exists():
-        for each in folder.glob(f"{EVENTS}*.tmp"):  # killed while putting together
-            each.unlink()
+        for path in folder.glob(f"{EVENTS}*.tmp"):  # killed while putting together
+            path.unlink()
         with replacing(whole, 0o600) as file:  # as the parts are
-            file.writelines(each.text for each in raw_lines(folder))
-    for each in parts:  # if they were put together before, and left
-        each.unlink()
+            file.writelines(line.text for line in raw_lines(folder))
+    for part in parts:  # if they were put together before, and left
+        part.unlink()
     return is_alone
 
 
@@ -159,7 +159,7 @@ def _between(
 
 def _files(folder: Path) -> list[Path]:
     whole = folder / EVENTS
-    return [each for each in ([whole] if whole.exists() else _parts(folder)) if is_regular(each)]
+    return [path for path in ([whole] if whole.exists() else _parts(folder)) if is_regular(path)]
 
 
 def _parts(folder: Path) -> list[Path]:

@@ -34,11 +34,11 @@ def run_folders(record: Path) -> list[Path]:
         raise NoRecord(f"{record} is no folder")
     real = os.path.realpath(record)
     inside = (
-        each
-        for each in sorted(record.glob(f"{RUN}*"))
-        if os.path.dirname(os.path.realpath(each)) == real
+        path
+        for path in sorted(record.glob(f"{RUN}*"))
+        if os.path.dirname(os.path.realpath(path)) == real
     )
-    found = [each for each in inside if _has_events(each)]
+    found = [path for path in inside if _has_events(path)]
     if not found and _has_events(record):
         found, record = [record], record.parent
     if not found:
@@ -46,8 +46,8 @@ def run_folders(record: Path) -> list[Path]:
             f"{record} holds no recorded run; pytest --cideldill-record={record} makes one"
         )
     refuse_newer(record)
-    for each in found:
-        _refuse(each, _version_of_run(each))
+    for path in found:
+        _refuse(path, _version_of_run(path))
     return found
 
 
@@ -62,7 +62,7 @@ def refuse_newer(record: Path) -> None:
 
 def object_files(run: Path) -> list[Path]:
     """The stores of a run's objects, put together or not."""
-    return [each for each in (*run.glob(OBJECTS), *parts_of_objects(run)) if is_regular(each)]
+    return [path for path in (*run.glob(OBJECTS), *parts_of_objects(run)) if is_regular(path)]
 
 
 def _has_events(folder: Path) -> bool:

@@ -188,7 +188,7 @@ def may_be_shapes(text: str, lowered: str) -> bool:
     """
     if "://" in text and "@" in text:
         return True
-    if any(each in lowered for each in _MARKS):
+    if any(mark in lowered for mark in _MARKS):
         return True
     data = text.encode("utf-8", "replace")
     if _RUN not in data.translate(_IN_RUNS):

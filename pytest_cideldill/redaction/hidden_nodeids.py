@@ -126,4 +126,4 @@ def _pattern(nodeid: str) -> re.Pattern[str]:
 def _has_tags_of(texts: Iterable[str], nodeid: str, redactor: Redactor) -> bool:
     tags = TAG.findall(nodeid)
     digits = [redactor.tag("id", text).partition("#")[2] for text in texts]
-    return [each.partition("#")[2] for each in tags] == digits
+    return [tag.partition("#")[2] for tag in tags] == digits

@@ -142,10 +142,10 @@ class _Literals:
             case ast.Tuple(elts=targets) | ast.List(elts=targets), (
                 ast.Tuple(elts=values) | ast.List(elts=values)
             ) if len(targets) == len(values):
-                for each, given in zip(targets, values, strict=True):
-                    yield from self._assigned(each, given)
+                for node, given in zip(targets, values, strict=True):
+                    yield from self._assigned(node, given)
             case ast.Tuple(elts=targets) | ast.List(elts=targets), ast.expr():
-                yield from ((_name_of(each), value) for each in targets)
+                yield from ((_name_of(node), value) for node in targets)
             case ast.Starred(value=inner), ast.expr():
                 yield from self._assigned(inner, value)
             case _, ast.expr():
@@ -153,12 +153,12 @@ class _Literals:
 
     def _in_arguments(self, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
         """Pairs in `setattr(x, "password", "…")`, `setenv("KEY", "…")`, parametrized tests."""
-        texts = [_text_of(each) for each in call.args]
+        texts = [_text_of(arg) for arg in call.args]
         for name, value in zip(texts, call.args[1:], strict=False):
             if name and (text := _text_of(value)) and is_second(text, 2):
                 yield name, value
         function = _last_name(call.func)
-        named = {each.arg: each.value for each in call.keywords}
+        named = {keyword.arg: keyword.value for keyword in call.keywords}
         if function == "parametrize":
             names, values = _two_of([*call.args], named, "argnames", "argvalues")
             if names is not None and values is not None:
@@ -177,7 +177,7 @@ class _Literals:
                 if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
                     yield from self._texts(node.value, label, function.name)
             decorators = [each for each in function.decorator_list if isinstance(each, ast.Call)]
-            for argument in (each for call in decorators for each in call.keywords):
+            for argument in (keyword for call in decorators for keyword in call.keywords):
                 if argument.arg == "params":
                     yield from self._texts(argument.value, label, function.name)
 
@@ -185,8 +185,8 @@ class _Literals:
         """Arguments of `set_password("…")`, `BasicAuth("kim", "…")` that look random."""
         name = _last_name(call.func)
         if (label := self._label_of(name)) is not None:
-            for each in call.args:
-                yield from self._texts(each, maybe(label), name)
+            for arg in call.args:
+                yield from self._texts(arg, maybe(label), name)
 
     def _texts(
         self, node: ast.expr, label: str, name: str, depth: int = 0
@@ -202,8 +202,8 @@ class _Literals:
                 return
             case ast.JoinedStr(values=values):
                 parts = [getattr(each, "value", None) for each in values]
-                parts = [getattr(each, "value", each) for each in parts]
-                texts = [each for each in parts if isinstance(each, str)]
+                parts = [getattr(part, "value", part) for part in parts]
+                texts = [part for part in parts if isinstance(part, str)]
                 if not all(is_harmless(maybe(label), str(each), name) for each in texts):
                     yield node, label
                 return
@@ -237,7 +237,7 @@ def _values_of_call(call: ast.Call) -> list[ast.expr]:
     is_getter = _last_name(call.func) in _GETTERS
     args = call.args[1:] if is_getter else call.args
     before = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-    named = [each.value for each in call.keywords if each.arg in _DEFAULTS]
+    named = [keyword.value for keyword in call.keywords if keyword.arg in _DEFAULTS]
     return [*before, *args, *named]
 
 
@@ -273,7 +273,7 @@ def _two_of(
 def _names_in(names: ast.expr) -> list[str]:
     """The parameters of a parametrized test: `"user, password"`, `("user", "password")`."""
     if isinstance(names, ast.Tuple | ast.List):
-        return [_text_of(each) for each in names.elts]
+        return [_text_of(element) for element in names.elts]
     return [each.strip() for each in _text_of(names).split(",")]
 
 
@@ -286,7 +286,7 @@ def _is_wrapper(call: ast.Call) -> bool:
 
 def _in_row(items: list[ast.expr], count: int) -> Iterator[tuple[str, ast.expr]]:
     """Names and values in pairs, and options with values in lists of arguments."""
-    texts = [_text_of(each) for each in items]
+    texts = [_text_of(item) for item in items]
     for name, value, text in zip(texts, items[1:], texts[1:], strict=False):
         if not name or not text:
             continue
@@ -297,12 +297,12 @@ def _in_row(items: list[ast.expr], count: int) -> Iterator[tuple[str, ast.expr]]
 def _parameters(names: list[str], values: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     if not isinstance(values, ast.Tuple | ast.List):
         return
-    for each in values.elts:
-        row = [each]
-        if len(names) > 1 and isinstance(each, ast.Tuple | ast.List):
-            row = each.elts
-        elif isinstance(each, ast.Call):  # pytest.param
-            row = each.args
+    for element in values.elts:
+        row = [element]
+        if len(names) > 1 and isinstance(element, ast.Tuple | ast.List):
+            row = element.elts
+        elif isinstance(element, ast.Call):  # pytest.param
+            row = element.args
         yield from zip(names, row, strict=False)
 
 
@@ -311,7 +311,7 @@ def _defaults(args: ast.arguments) -> Iterator[tuple[str, ast.expr | None]]:
     behind = positional[len(positional) - len(args.defaults) :]
     yield from ((each.arg, value) for each, value in zip(behind, args.defaults, strict=True))
     named = zip(args.kwonlyargs, args.kw_defaults, strict=True)
-    yield from ((each.arg, value) for each, value in named)
+    yield from ((argument.arg, value) for argument, value in named)
 
 
 def _name_of(node: ast.expr) -> str:

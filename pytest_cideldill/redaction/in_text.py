@@ -260,7 +260,7 @@ class NamedSecrets:
             label = label or self._label_of("".join(words[-3:]))  # "mot de passe"
             if self._extra:
                 phrases = ("".join(words[at:]) for at in range(len(words)))
-                label = "name" if any(each in self._extra for each in phrases) else label
+                label = "name" if any(phrase in self._extra for phrase in phrases) else label
         return label
 
 

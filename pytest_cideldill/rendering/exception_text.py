@@ -82,8 +82,8 @@ class _ExceptionText:
 
     def fields(self) -> str:
         """The arguments and attributes."""
-        shown = [self.plain(each) for each in self.args[: self.lens.limits.max_items]]
-        shown_ids = {id(each) for each in self.args}
+        shown = [self.plain(arg) for arg in self.args[: self.lens.limits.max_items]]
+        shown_ids = {id(arg) for arg in self.args}
         named = [
             f"{name}={self.lens.show(value, name)}"
             for name, value in list(self.attributes().items())[:_MOST_FIELDS]
@@ -281,15 +281,15 @@ def _django(exception: _ExceptionText) -> str:
     fields = exception["error_dict"]
     if type(fields) is dict:
         return exception.quoted(
-            {name: _django_messages(exception, each) for name, each in fields.items()}
+            {name: _django_messages(exception, field) for name, field in fields.items()}
         )
     return exception.quoted(_django_messages(exception, exception["error_list"]))
 
 
 def _django_messages(exception: _ExceptionText, errors: list[BaseException]) -> list[str]:
     texts = []
-    for each in errors:
-        inner = _ExceptionText(each, exception.lens, exception.depth)
+    for error in errors:
+        inner = _ExceptionText(error, exception.lens, exception.depth)
         message, params = inner["message"], inner["params"]
         if type(message) is not str:
             raise TypeError("translated when it is asked")

@@ -148,7 +148,7 @@ class Layout:
         """
         pairs = list(self.attributes(x))
         if self.slots:
-            pairs = [each for each in pairs if not self._is_constant(*each)]
+            pairs = [pair for pair in pairs if not self._is_constant(*pair)]
         if pairs and pairs[0][0] in _KEPT_BY_LIBRARIES:  # exact strings
             pairs.append(pairs.pop(0))
         return pairs

@@ -133,13 +133,13 @@ def _table(renderer: Renderer, x: Any, name: str, depth: int) -> str:
         return f"{head}>"
     manager = _held(x, "_mgr")
     blocks, axes = _held(manager, "blocks"), _held(manager, "axes")
-    columns = [_items(_held(each, "values")) for each in blocks] if type(blocks) is tuple else []
+    columns = [_items(_held(block, "values")) for block in blocks] if type(blocks) is tuple else []
     if not columns or not all(columns):
         return f"{head}>"
     if name == "Series":
         return f"{head} {renderer.value(columns[0], max(depth, 1))}>"
     names = _items(_held(axes[0], "_data")) if type(axes) is list else None
-    places = [_items(_held(_held(each, "_mgr_locs"), "as_array")) for each in blocks]
+    places = [_items(_held(_held(block, "_mgr_locs"), "as_array")) for block in blocks]
     if not names or not all(places):
         return f"{head}>"
     by_place: dict[int, Any] = {}
@@ -184,7 +184,7 @@ def _unmasked(values: list[Any] | None, mask: list[Any] | None) -> list[Any] | N
     """The items of an array with gaps; a gap is None."""
     if values is None or mask is None:
         return None
-    return [None if is_missing else each for each, is_missing in zip(values, mask, strict=False)]
+    return [None if is_missing else value for value, is_missing in zip(values, mask, strict=False)]
 
 
 def _held(x: Any, name: str) -> Any:
@@ -204,10 +204,10 @@ def _frame(renderer: Renderer, x: Any, name: str, depth: int) -> str | None:
     columns = _by_c(inner, "get_columns") if name == "DataFrame" else None
     if type(columns) is not list:
         return None
-    series = [_series(each) for each in columns]
+    series = [_series(column) for column in columns]
     rows = series[0][0] if series else 0
     head = f"<DataFrame {(rows, len(series))!r}"
-    names = [_by_c(each, "name") for each in columns]
+    names = [_by_c(column, "name") for column in columns]
     lists = [values for _, values in series]
     if not rows or rows > _MOST_ROWS or len(lists) > _MOST_COLUMNS or None in lists:
         return f"{head}>"

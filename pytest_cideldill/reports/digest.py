@@ -146,21 +146,21 @@ class Story(Listener):
     @property
     def hottest(self) -> list[Tracepoint]:
         """The tracepoints that were hit, by how often."""
-        hit = [each for each in self.tracepoints.values() if each.hits.count]
+        hit = [tracepoint for tracepoint in self.tracepoints.values() if tracepoint.hits.count]
         return sorted(hit, key=lambda each: -each.hits.count)
 
     def why(self, failure: Failure) -> str:
         """Why a test failed; empty: that was not asked. Of its failures the first one has it."""
         # Asked by another process, whose tags for secrets are others.
         nodeid, answers = failure.nodeid, self.answers
-        found = meant(nodeid, answers) or [each for each in answers if meant(each, [nodeid])]
+        found = meant(nodeid, answers) or [answer for answer in answers if meant(answer, [nodeid])]
         if not found or failure is not next(f for f in self.failures if f.nodeid == nodeid):
             return ""
         return answers[found[0]]
 
     def has(self, nodeid: str) -> bool:
         """Whether a test ran, or a file was to be collected."""
-        known = {each.nodeid for each in self.tests} | {each.nodeid for each in self.failures}
+        known = {test.nodeid for test in self.tests} | {failure.nodeid for failure in self.failures}
         return nodeid in known
 
     @property
@@ -369,9 +369,9 @@ def runs_in(record: Path, wanted: str = "") -> list[Path]:
         ValueError: There is none; the message says where and what there is.
     """
     found = run_folders(record)
-    chosen = [each for each in found if each.name.endswith(wanted)]
+    chosen = [path for path in found if path.name.endswith(wanted)]
     if not chosen:
-        raise ValueError(f"no run {wanted!r}; there are {', '.join(each.name for each in found)}")
+        raise ValueError(f"no run {wanted!r}; there are {', '.join(path.name for path in found)}")
     return chosen
 
 

@@ -70,7 +70,7 @@ def _stories(folders: Sequence[Path], known: Story | None, room: float) -> list[
     for folder in reversed(folders):
         if known is not None and folder == known.folder:
             continue
-        room -= sum(each.stat().st_size for each in folder.glob("*.jsonl"))
+        room -= sum(path.stat().st_size for path in folder.glob("*.jsonl"))
         if len(stories) == MOST_RUNS or room < 0:
             break
         try:
@@ -114,7 +114,7 @@ def page(stories: list[Story], older: int = 0, extent: PageExtent = FULL) -> str
 
 def _foot(stories: list[Story], older: int) -> str:
     more = f"{counted(older, 'older run')} in the record: cideldill report DIR, or with --run ID. "
-    is_hiding = all(each.is_hiding for each in stories)
+    is_hiding = all(story.is_hiding for story in stories)
     hidden = "; secrets are replaced by tags" if is_hiding else ""
     return f"{more if older else ''}Made by pytest-cideldill{hidden}."
 

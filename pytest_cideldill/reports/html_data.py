@@ -81,19 +81,19 @@ class _Page:
             "calls": calls,
             "notes": [
                 [
-                    self._ms(each.ts),
-                    self._numbers.get((each.worker, str(each.nodeid))),
-                    self._workers(each.worker),
-                    each.type,
-                    each.text[: _TEXT[0]],
+                    self._ms(note.ts),
+                    self._numbers.get((note.worker, str(note.nodeid))),
+                    self._workers(note.worker),
+                    note.type,
+                    note.text[: _TEXT[0]],
                 ]
-                for each in story.notes[: self._most]
+                for note in story.notes[: self._most]
             ],
             "objects": objects,
         }
         left = (
             (len(story.tests) - len(self._tests), "test"),
-            (sum(each.hits.count for each in tracepoints) - len(hits), "hit"),
+            (sum(tracepoint.hits.count for tracepoint in tracepoints) - len(hits), "hit"),
             (story.calls.count - len(calls), "call"),
             (len(story.notes) - len(data["notes"]), "note"),
             (len(self._cids.keys) - len(objects), "object"),

@@ -90,17 +90,17 @@ def _bar(outcomes: dict[str, int]) -> Markup | None:
 
 
 def _notes(story: Story) -> Iterator[Markup]:
-    lost = [each for each in story.notes if each.type not in ("log", "changed")]
+    lost = [note for note in story.notes if note.type not in ("log", "changed")]
     if lost:
-        yield _list([f"{each.type.replace('_', ' ')}: {each.text}" for each in lost])
-    open_ends = [each.nodeid for each in story.tests if each.outcome == "unfinished"]
+        yield _list([f"{note.type.replace('_', ' ')}: {note.text}" for note in lost])
+    open_ends = [test.nodeid for test in story.tests if test.outcome == "unfinished"]
     if open_ends:
         yield joined(tag("p", "These tests had begun and did not end:"), _list(open_ends))
 
 
 def _list(texts: list[str]) -> Markup:
     more = tag("li", f"and {len(texts) - _LISTED} more") if len(texts) > _LISTED else None
-    return tag("ul", *(tag("li", each) for each in texts[:_LISTED]), more)
+    return tag("ul", *(tag("li", text) for text in texts[:_LISTED]), more)
 
 
 def _failure(failure: Failure, why: str, anchor: str, *, is_open: bool) -> Markup:
@@ -163,7 +163,7 @@ def _causes(failure: Failure) -> Iterator[Markup]:
         yield tag("p", tag("code", error), f" ({each.get('relation')}) at ", tag("code", place))
     notes = failure.autopsy.get("notes") or ()
     if notes:
-        yield tag("ul", *(tag("li", each) for each in notes))
+        yield tag("ul", *(tag("li", note) for note in notes))
 
 
 def _output(failure: Failure) -> Iterator[Markup]:

@@ -46,9 +46,9 @@ class Test:
     def outcome(self) -> str:
         """pytest's category; of several failures the first. `unfinished`: its process was gone."""
         known: str | None = None
-        for each in self.phases:
-            category, outcome = each["category"], each["outcome"]
-            if not is_made_again(category, outcome, each.get("attempt")):
+        for phase in self.phases:
+            category, outcome = phase["category"], phase["outcome"]
+            if not is_made_again(category, outcome, phase.get("attempt")):
                 known = outcome_after(known, category, outcome)
         return known or ("passed" if self.ended is not None else "unfinished")
 
@@ -57,7 +57,7 @@ class Test:
         """The cause in the report that made the outcome, in one line; empty: it just passed."""
         outcome = self.outcome
         reports = (each for each in self.phases if outcome in (each["category"], each["outcome"]))
-        return next((Failure(self.nodeid, self.worker, each).cause for each in reports), "")
+        return next((Failure(self.nodeid, self.worker, report).cause for report in reports), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Failure:
     @property
     def statement(self) -> str:
         """The source of the line that `place` names; empty: it is not known."""
-        here = (each for each in self.frames if place_of(each.get("location")) == self.place)
+        here = (frame for frame in self.frames if place_of(frame.get("location")) == self.place)
         return str(next(here, self.report.get("location") or {}).get("source") or "")
 
     @property

@@ -71,7 +71,7 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
     for test in story.tests:
         if test.outcome == "unfinished":
             yield f"{style('UNFINISHED', 'red')} {style(test.nodeid)} ({style(test.worker)})"
-    notes = [each for each in story.notes if hits or each.type != "log"]
+    notes = [note for note in story.notes if hits or note.type != "log"]
     yield from _notes(notes, style)
     if len(notes) < len(story.notes):
         yield f"{words.counted(len(story.notes) - len(notes), 'message')} of cideldill.log"
@@ -100,12 +100,12 @@ def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
     Raises:
         ValueError: It is not in the run; the message names some that are.
     """
-    ids = [each.nodeid for each in story.tests] + [each.nodeid for each in story.failures]
+    ids = [test.nodeid for test in story.tests] + [failure.nodeid for failure in story.failures]
     # As pytest printed it: with its secrets. Tests that differ in nothing else are shown as well.
     found = meant(nodeid, ids) or [nodeid] * story.has(nodeid)
     if not found:
-        near = [each.nodeid for each in story.tests if nodeid in each.nodeid] or [
-            each.nodeid for each in story.tests
+        near = [test.nodeid for test in story.tests if nodeid in test.nodeid] or [
+            test.nodeid for test in story.tests
         ]
         raise ValueError(f"no test {nodeid!r} in {story.folder.name}; {_some(near)}")
     for each in found[:_MOST_ROWS]:
@@ -122,13 +122,13 @@ def _one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
         yield style.rule(f"{failure.phase}{failure.part}: {failure.category}", "_", "red")
         yield from _in_full(failure, style)
         yield from _why(story, failure, style)
-    yield from _notes([each for each in story.notes if each.nodeid == nodeid], style)
+    yield from _notes([note for note in story.notes if note.nodeid == nodeid], style)
     for tracepoint in story.hottest:
-        own = [each for each in tracepoint.hits.lines() if each.values.get("nodeid") == nodeid]
+        own = [line for line in tracepoint.hits.lines() if line.values.get("nodeid") == nodeid]
         if own:
             yield style.rule(f"{tracepoint.place}: {words.counted(len(own), 'hit')}", "-")
             yield from _hits(own[:_MOST_ROWS], len(own), style)
-    calls = [each for each in story.calls.lines() if each.values.get("nodeid") == nodeid]
+    calls = [line for line in story.calls.lines() if line.values.get("nodeid") == nodeid]
     if calls:
         yield style.rule(words.counted(len(calls), "call"), "-")
         yield from _calls(calls[:_MOST_ROWS], style)

@@ -196,7 +196,7 @@ def module_names(files: Collection[str], root: str) -> dict[str, tuple[str, ...]
     """
     packages = {_folder(each) for each in files if _name(each) == "__init__.py"}
     tests = {each for each in files if any(fnmatchcase(_name(each), like) for like in _TESTS)}
-    starts = {"", *_on_path(root), *(_home(_folder(each), packages) for each in tests)}
+    starts = {"", *_on_path(root), *(_home(_folder(test), packages) for test in tests)}
     starts |= {
         folder
         for folder in {above for each in files for above in _above(_folder(each))}
@@ -244,7 +244,7 @@ def _home(folder: str, packages: Collection[str]) -> str:
 def _dotted(file: str, home: str) -> str:
     *folders, last = file[len(home) + 1 if home else 0 : -len(".py")].split("/")
     # What is in `my-tools/` can be imported from there only.
-    skipped = [number for number, each in enumerate(folders, 1) if not each.isidentifier()]
+    skipped = [number for number, folder in enumerate(folders, 1) if not folder.isidentifier()]
     folders = folders[max(skipped, default=0) :]
     return ".".join(folders if last == "__init__" and folders else [*folders, last])
 
@@ -254,7 +254,7 @@ def _on_path(root: str) -> Iterable[str]:
     start = root.rstrip(os.sep) + os.sep
     paths = (os.path.realpath(each) for each in sys.path)
     return [
-        each.removeprefix(start).replace(os.sep, "/") for each in paths if each.startswith(start)
+        path.removeprefix(start).replace(os.sep, "/") for path in paths if path.startswith(start)
     ]
 
 

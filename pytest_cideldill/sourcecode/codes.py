@@ -83,7 +83,7 @@ def lines_of(code: CodeType) -> frozenset[int]:
 
 def _shape(code: CodeType) -> int:
     # The columns alone don't do: 3.12 has none for `lambda: 1`.
-    plain = (code.co_names, code.co_varnames, [_plain(each) for each in code.co_consts])
+    plain = (code.co_names, code.co_varnames, [_plain(constant) for constant in code.co_consts])
     text = repr(plain).encode("utf-8", "backslashreplace")
     return crc32(text + code.co_code + code.co_linetable)
 

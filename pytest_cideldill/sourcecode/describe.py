@@ -117,7 +117,7 @@ def definitions(tree: ast.Module) -> Iterator[tuple[FunctionNode, bool]]:
 def first_line(node: ast.stmt) -> int:
     """The line of the first decorator if there is one: CPython's `co_firstlineno`."""
     decorators = getattr(node, "decorator_list", [])
-    lines: list[int] = [node.lineno, *(each.lineno for each in decorators)]
+    lines: list[int] = [node.lineno, *(decorator.lineno for decorator in decorators)]
     return min(lines)
 
 
@@ -142,7 +142,7 @@ def docstring_lines(tree: ast.Module) -> dict[int, frozenset[int]]:
         docstring, *rest = node.body
         last = docstring.end_lineno or docstring.lineno
         lines = set(range(docstring.lineno, last + 1))
-        lines -= {each.lineno for each in rest[:1]}  # """text"""; x = 1
+        lines -= {statement.lineno for statement in rest[:1]}  # """text"""; x = 1
         found[first_line(node) if isinstance(node, ast.ClassDef) else 0] = frozenset(lines)
     return found
 
@@ -270,7 +270,7 @@ def _signature(arguments: ast.arguments) -> str:
     elif arguments.kwonlyargs:
         parts.append("*")
     named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    parts += [_parameter(each, default) for each, default in named]
+    parts += [_parameter(argument, default) for argument, default in named]
     if arguments.kwarg:
         parts.append(f"**{arguments.kwarg.arg}")
     return f"({', '.join(parts)})"

@@ -57,7 +57,7 @@ def answer(request: Any) -> Reply:
     except locations.InvalidLine as error:
         return _error("invalid_line", str(error), nearestValidLine=error.nearest)
     except locations.InvalidColumn as error:
-        candidates = [asdict(each) for each in error.candidates]
+        candidates = [asdict(candidate) for candidate in error.candidates]
         return _error("invalid_column", str(error), candidates=candidates)
     except locations.FunctionNotFound as error:
         return _error("function_not_found", str(error), known=list(error.known))
@@ -153,7 +153,7 @@ def _anchor(request: Request) -> Reply:
 
 
 def _functions(request: Request) -> Reply:
-    return {"functions": [_function(each) for each in _source_map(request).functions()]}
+    return {"functions": [_function(function) for function in _source_map(request).functions()]}
 
 
 def _catalog(request: Request) -> Reply:
@@ -171,11 +171,11 @@ def _catalog(request: Request) -> Reply:
         "unchanged": found.unchanged,
         "contents": {
             file: {
-                "stamp": each.stamp,
-                "functions": [_function(function) for function in each.functions],
-                "problem": each.problem,
+                "stamp": content.stamp,
+                "functions": [_function(function) for function in content.functions],
+                "problem": content.problem,
             }
-            for file, each in found.contents.items()
+            for file, content in found.contents.items()
         },
         "unread": found.unread,
         "is_complete": found.is_complete,

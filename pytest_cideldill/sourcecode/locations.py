@@ -68,7 +68,7 @@ class InvalidColumn(ValueError):
     """A column outside the code of its line; `candidates` are the columns that can be used."""
 
     def __init__(self, line: int, column: int, candidates: tuple[Candidate, ...]) -> None:
-        known = ", ".join(f"{each.column} ({each.function})" for each in candidates)
+        known = ", ".join(f"{candidate.column} ({candidate.function})" for candidate in candidates)
         super().__init__(f"column {column} of line {line} has no code: use one of {known}")
         self.column = column
         self.candidates = candidates
@@ -366,7 +366,7 @@ def find_again(now: SourceMap, anchor: Anchor) -> tuple[SourcePlace, tuple[int, 
 
 def _own(now: SourceMap, line: int, anchor: Anchor) -> list[SourcePlace]:
     """The code objects of a line whose qualified name is the anchor's."""
-    return [each for each in now.places_at(line) if each.key.qualname == anchor.function]
+    return [place for place in now.places_at(line) if place.key.qualname == anchor.function]
 
 
 def _place(now: SourceMap, line: int, anchor: Anchor) -> SourcePlace:

@@ -101,7 +101,7 @@ class FunctionName:
         if self.module is not None:
             return self.module in modules
         if self.precision is Precision.EXACT:
-            return any(self.target.startswith(f"{each}.") for each in modules)
+            return any(self.target.startswith(f"{module}.") for module in modules)
         start = _WILDCARD.split(self.target)[0] if self.precision is Precision.GLOB else ""
         return any(f"{each}.".startswith(start) or start.startswith(f"{each}.") for each in modules)
 
@@ -223,7 +223,7 @@ def check_exception_name(name: str) -> None:
         ValueError: Malformed, or a builtin that is no exception class; the message says which.
     """
     parts = name.split(".")
-    if not all(each == NESTED or (each.isidentifier() and not iskeyword(each)) for each in parts):
+    if not all(part == NESTED or (part.isidentifier() and not iskeyword(part)) for part in parts):
         raise ValueError(
             f"{name!r} is no name of a class: use a builtin as KeyError, or a dotted path as "
             "shop.cart.EmptyCart"

@@ -107,7 +107,7 @@ def _handling(code: CodeType, targets: list[_Target]) -> dict[int, tuple[int, ..
     """
     instructions = list(dis.get_instructions(code))
     following = successors(instructions)
-    by_offset = {each.offset: each for each in instructions}
+    by_offset = {instruction.offset: instruction for instruction in instructions}
     found: dict[int, tuple[int, ...]] = {}
     waiting: list[tuple[int, tuple[int, ...]]] = [(0, ())]
     while waiting:

@@ -33,28 +33,28 @@ class Frozen:
         if count <= _OF_PYTHON:
             self._known = []
             return []
-        ids = {id(each) for each in seen}
+        ids = {id(function) for function in seen}
         if count > before:
             self._known = [weakref.ref(each) for each in _reachable() if id(each) not in ids]
         alive = (reference() for reference in self._known)
-        return [each for each in alive if each is not None and id(each) not in ids]
+        return [function for function in alive if function is not None and id(function) not in ids]
 
 
 def _reachable() -> list[FunctionType]:
     """All functions that can be reached from modules; a million objects take a second."""
     found: list[FunctionType] = []
-    pending: list[Any] = [each for each in list(sys.modules.values()) if _is_module(each)]
+    pending: list[Any] = [module for module in list(sys.modules.values()) if _is_module(module)]
     seen = {id(each) for each in pending}
     seen.add(id(found))
     while pending:
         batch = pending[-_BATCH:]
         del pending[-_BATCH:]
-        for each in gc.get_referents(*batch):
-            if gc.is_tracked(each) and id(each) not in seen:
-                seen.add(id(each))
-                pending.append(each)
-                if type(each) is FunctionType:
-                    found.append(each)
+        for referent in gc.get_referents(*batch):
+            if gc.is_tracked(referent) and id(referent) not in seen:
+                seen.add(id(referent))
+                pending.append(referent)
+                if type(referent) is FunctionType:
+                    found.append(referent)
     return found
 
 

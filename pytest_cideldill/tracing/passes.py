@@ -144,11 +144,11 @@ class _Flow:
         _, end, line = next(ranges)
         last: int | None = None
         lines: dict[int, int | None] = {}
-        for each in self._instructions:
-            while each.offset >= end:
+        for instruction in self._instructions:
+            while instruction.offset >= end:
                 _, end, line = next(ranges)
             last = line if line is not None else last
-            lines[each.offset] = last
+            lines[instruction.offset] = last
         return lines
 
     def repeats(self, line: int | None = None) -> frozenset[int]:
@@ -158,7 +158,7 @@ class _Flow:
         """
         candidates = {start for start, number in _runs(self._code) if line in (number, None)}
         targets = set(self._targets())
-        candidates |= {each for each in targets if line in (self._lines.get(each), None)}
+        candidates |= {target for target in targets if line in (self._lines.get(target), None)}
         candidates &= self._inside
         follow = successors(self._instructions)
         waiting = list(self._entries(rounds=line is not None))
@@ -183,17 +183,17 @@ class _Flow:
             yield region[0].offset
         if self._is_with:
             return
-        for each in self._instructions:
-            target = _target(each)
-            is_round = rounds and _is_round(each)
-            if target is not None and (each.offset not in self._inside or is_round):
+        for instruction in self._instructions:
+            target = _target(instruction)
+            is_round = rounds and _is_round(instruction)
+            if target is not None and (instruction.offset not in self._inside or is_round):
                 yield target
 
     def _regions(self) -> Iterator[list[dis.Instruction]]:
         region: list[dis.Instruction] = []
-        for each in self._instructions:
-            if each.offset in self._inside:
-                region.append(each)
+        for instruction in self._instructions:
+            if instruction.offset in self._inside:
+                region.append(instruction)
             elif region:
                 yield region
                 region = []
@@ -202,8 +202,8 @@ class _Flow:
 
     def _targets(self) -> Iterator[int]:
         """Offsets where a line event may come although the line does not change."""
-        for each in self._instructions:
-            target = each.offset if each.opname == _THROWN else _target(each)
+        for instruction in self._instructions:
+            target = instruction.offset if instruction.opname == _THROWN else _target(instruction)
             if target is not None:
                 yield target
 
@@ -218,12 +218,12 @@ def successors(
         rounds: Whether the jumps back of loops count.
     """
     found: dict[int, list[int]] = {}
-    for each, following in zip(instructions, [*instructions[1:], None], strict=True):
-        target = _target(each)
-        ahead = [] if target is None or (_is_round(each) and not rounds) else [target]
-        if following is not None and each.opname not in _ENDS:
+    for instruction, following in zip(instructions, [*instructions[1:], None], strict=True):
+        target = _target(instruction)
+        ahead = [] if target is None or (_is_round(instruction) and not rounds) else [target]
+        if following is not None and instruction.opname not in _ENDS:
             ahead.append(following.offset)
-        found[each.offset] = ahead
+        found[instruction.offset] = ahead
     return found
 
 

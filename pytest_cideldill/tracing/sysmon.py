@@ -180,7 +180,7 @@ class MonitoringSource(BaseSource):
             map(_register_callback, now, (_START,), first),
             map(_register_callback, repeat(now[1]), callbacks, callbacks.values()),
             *(self._copied(*each) for each in moved if NONE not in each),
-            *(self._vacated(*each) for each in registered.items()),
+            *(self._vacated(*item) for item in registered.items()),
         )
         _run(chain.from_iterable(steps))
         _restart_events()  # events that were disabled stay disabled for the next owner
@@ -272,7 +272,7 @@ class MonitoringSource(BaseSource):
             events |= _RETURN
         if self._trails.threads and (trails := self._trails.on(code)):
             events |= _RETURN | _YIELD
-            if any(each.lines for each in trails):
+            if any(trail.lines for trail in trails):
                 events |= _LINE | (_START if code.co_firstlineno in lines_of(code) else 0)
         return events
 

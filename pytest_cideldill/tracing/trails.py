@@ -65,12 +65,12 @@ class Trails:
     @property
     def want_starts(self) -> bool:
         """Whether any trail wants the starts of frames."""
-        return any(each.starts for each in self.threads.copy().values())
+        return any(thread.starts for thread in self.threads.copy().values())
 
     @property
     def want_all(self) -> bool:
         """Whether any trail wants lines of all frames."""
-        return any(each.anywhere for each in self.threads.copy().values())
+        return any(thread.anywhere for thread in self.threads.copy().values())
 
     def line(self, trail: Trail | None, frame: FrameType, line: int) -> None:
         """Handle a line that is about to run.

@@ -158,7 +158,7 @@ class Aliases:
         defaults, keywords = owner.__defaults__ or (), owner.__kwdefaults__ or {}
         if first is defaults and len(held) > 1:
             names = code.co_varnames[: code.co_argcount]
-            at = next(n for n, each in enumerate(defaults) if each is held[1])
+            at = next(n for n, default in enumerate(defaults) if default is held[1])
             argument = names[len(names) - len(defaults) + at]
             return f"default of {name}({argument}){self._items(held[1], held[2:])}"
         if first is keywords and len(held) > 1:
@@ -214,7 +214,7 @@ class Aliases:
                 key = _key_of(holder, value, missing=self)
                 return "[…]" if key is self else f"[{json.loads(self._show(key, ''))}]"
             items = tuple(base.__iter__(holder))
-            at = next((n for n, each in enumerate(items) if each is value), None)
+            at = next((n for n, item in enumerate(items) if item is value), None)
             return "[…]" if at is None else f"[{at}]"
         if type(holder) is CellType:
             return ""

@@ -148,8 +148,8 @@ class _Items(Look):
         self._print = memory.of_list if kind is list else self._ids
         self._seen = self._print(value)
         items = tuple(kind.__iter__(value))  # type: ignore[attr-defined]
-        self._marks = [mark_of(each) for each in items]
-        self._texts = [_text(each, "", show) for each in items[:MOST_TEXTS]]
+        self._marks = [mark_of(item) for item in items]
+        self._texts = [_text(item, "", show) for item in items[:MOST_TEXTS]]
         self._texts += [None] * (len(items) - len(self._texts))
         self._set_share()
 

@@ -168,7 +168,7 @@ class Expression:
             made = quiet.compiled(module, _FILE, "eval")
         except (SyntaxError, RecursionError, MemoryError) as error:
             raise ValueError(str(error)) from error
-        return next(each for each in made.co_consts if type(each) is CodeType)
+        return next(constant for constant in made.co_consts if type(constant) is CodeType)
 
     # --- steps ------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ def _follow(holder: Any, hop: _Hop) -> Any:
         found = holder[key]
         if id(found) == wanted:
             return found
-    return next((each for each in gc.get_referents(holder) if id(each) == wanted), LOST)
+    return next((referent for referent in gc.get_referents(holder) if id(referent) == wanted), LOST)
 
 
 class Followed:

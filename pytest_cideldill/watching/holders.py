@@ -115,7 +115,7 @@ def holders(
                 continue
             is_owner = can_be_weak(type(holder))
             goes_further = not is_owner or goes_on(holder)
-            held = {id(each) for each in gc.get_referents(holder)} & targets.keys()
+            held = {id(referent) for referent in gc.get_referents(holder)} & targets.keys()
             for each in held:
                 if any(holder is other for other in targets[each]):
                     continue  # a cycle

@@ -345,7 +345,7 @@ class Watch:
 
     def _likely(self, lines: list[Line]) -> list[Line]:
         """Of the lines of two threads those that can have done it."""
-        chances = [self._writing.likelihood(each[1], each[2]) if each[1] else 0 for each in lines]
+        chances = [self._writing.likelihood(line[1], line[2]) if line[1] else 0 for line in lines]
         if self._waits(lines[1][0]):
             chances[1] = 0
         if not all(chances):

@@ -59,12 +59,12 @@ class Desired:
     @property
     def functions(self) -> list[FunctionBreakpoint]:
         """Those on functions."""
-        return [each for each in self if isinstance(each, FunctionBreakpoint)]
+        return [breakpoint for breakpoint in self if isinstance(breakpoint, FunctionBreakpoint)]
 
     @property
     def lines(self) -> list[LineBreakpoint]:
         """Those on lines, tracepoints included."""
-        return [each for each in self if isinstance(each, LineBreakpoint)]
+        return [breakpoint for breakpoint in self if isinstance(breakpoint, LineBreakpoint)]
 
     def add_function(
         self, function_name: str, behavior: str | None, condition: str | None
@@ -138,16 +138,16 @@ class Desired:
 
     def begin_run(self) -> None:
         """A new run binds everything anew."""
-        for each in self:
-            each.begin_run()
+        for breakpoint in self:
+            breakpoint.begin_run()
         if self._known:
             self._on_change()
 
     def end_run(self, run_id: str) -> None:
         """Forget what belonged to one run only."""
-        for each in self.lines:
-            if each.run_id == run_id:
-                self.remove(each.id)
+        for line in self.lines:
+            if line.run_id == run_id:
+                self.remove(line.id)
 
     def note_passes(self, worker: str, passed: LinesPassed) -> None:
         """Keep how often lines were passed, or exceptions stopped, in a process."""

@@ -175,7 +175,7 @@ async def beside(recipe: Recipe, name: FunctionName) -> str:
     if not project.is_inside(here):
         return ""
     survey = await _sources_beside(tuple(recipe.interpreter), here).find(name, HINT_S)
-    files = dict.fromkeys(os.path.join(here, each.file) for each in survey.functions)
+    files = dict.fromkeys(os.path.join(here, function.file) for function in survey.functions)
     found = ((file, project.beside(file)) for file in files)
     shown = [f"{project.relative(file)} has one, {hint}" for file, hint in found if hint]
     return f"; {shown[0]}" if shown else ""
@@ -228,7 +228,7 @@ class Sources:
         if name.precision is Precision.GLOB:
             return []
         survey = await self.all(HINT_S)
-        return close_names(name, [each.name for each in survey.functions])
+        return close_names(name, [function.name for function in survey.functions])
 
     async def _scan(self, **wanted: Any) -> dict[str, Any]:
         before = self._contents
@@ -252,7 +252,7 @@ class Sources:
         skipped = {
             file: each["problem"] for file, each in self._contents.items() if each["problem"]
         }
-        found.sort(key=lambda each: (each.name, each.file, each.line))
+        found.sort(key=lambda function: (function.name, function.file, function.line))
         return Survey(found, is_certain, skipped, files["unread"], files["is_complete"])
 
 

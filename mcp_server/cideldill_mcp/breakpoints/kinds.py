@@ -115,7 +115,7 @@ class Breakpoint:
         if not self.verified and not self.is_lost:
             reasons = [each.message for each in self.bound.values() if each.message]
             parts.append(reasons[0] if reasons else self.pending)
-        return "; ".join(each for each in parts if each) or None
+        return "; ".join(part for part in parts if part) or None
 
     def begin_run(self) -> None:
         """A new run binds it, and counts, anew."""

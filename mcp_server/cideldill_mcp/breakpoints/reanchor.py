@@ -31,14 +31,14 @@ async def reanchor(recipe: Recipe, lines: Sequence[LineBreakpoint]) -> list[Line
                 edited.append((each, now))
         else:  # at most its time is another one
             each.place = replace(each.place, stamp=now)
-    answers = await ask_each(recipe, [_request(each.place) for each, _ in edited])
+    answers = await ask_each(recipe, [_request(breakpoint.place) for breakpoint, _ in edited])
     for (each, stamp), answer in zip(edited, answers, strict=True):
         if isinstance(answer, Refusal):
             # Nothing is known of where it is now, and the next run asks again.
             each.note = answer.message
         else:
             _settle(each, stamp, answer)
-    return [each for each, _ in edited if each.note is not None]
+    return [breakpoint for breakpoint, _ in edited if breakpoint.note is not None]
 
 
 def _request(place: Place) -> dict[str, Any]:
@@ -46,26 +46,26 @@ def _request(place: Place) -> dict[str, Any]:
     return {"op": "anchor", **{name: getattr(place, name) for name in names}}
 
 
-def _settle(each: LineBreakpoint, stamp: Stamp | None, reply: dict[str, Any]) -> None:
+def _settle(breakpoint: LineBreakpoint, stamp: Stamp | None, reply: dict[str, Any]) -> None:
     """Put a breakpoint where its line is now, and note what changed."""
-    was = each.place
-    each.is_lost = "error" in reply
-    if each.is_lost:
+    was = breakpoint.place
+    breakpoint.is_lost = "error" in reply
+    if breakpoint.is_lost:
         # What it was is kept: an edit that brings it back finds it.
-        each.place = replace(was, stamp=stamp)
-        each.note = f"line_changed: it was {_short(was.source)}; {reply['message']}"
+        breakpoint.place = replace(was, stamp=stamp)
+        breakpoint.note = f"line_changed: it was {_short(was.source)}; {reply['message']}"
         return
     now = Place(was.file, was.shown, stamp=stamp, **reply["place"])
-    each.note = None
+    breakpoint.note = None
     if now.source != was.source:
-        each.note = f"line_changed: it was {_short(was.source)}"
+        breakpoint.note = f"line_changed: it was {_short(was.source)}"
         if alike := reply["alike"]:
             now = replace(now, source=was.source)
-            each.note += f", as lines {', '.join(map(str, alike))} are now"
-        each.note += f"; line {now.line} is {_short(reply['place']['source'])} now"
+            breakpoint.note += f", as lines {', '.join(map(str, alike))} are now"
+        breakpoint.note += f"; line {now.line} is {_short(reply['place']['source'])} now"
     elif now.line != was.line:
-        each.note = f"moved from {was.line} to {now.line}"
-    each.move(now)
+        breakpoint.note = f"moved from {was.line} to {now.line}"
+    breakpoint.move(now)
 
 
 def _short(source: str) -> str:

@@ -262,9 +262,9 @@ class Notifier:
             self._put(self._of_rows(rows))
 
     def _put(self, notifications: Iterable[Notifications]) -> None:
-        for each in notifications:
+        for notification in notifications:
             for mailbox in self._mailboxes.values():
-                mailbox.put(each)
+                mailbox.put(notification)
 
     def _of_rows(self, rows: LoggedRows) -> Iterable[Notifications]:
         """If all are of one method, the usual case, no event is made before they are sent."""
@@ -281,7 +281,7 @@ class Notifier:
 
     def _of_events(self, events: Iterable[Event]) -> Iterator[Notifications]:
         """Of hits and calls; those of a method that follow each other are together."""
-        ended = (each for each in events if not _is_running_call(each))
+        ended = (event for event in events if not _is_running_call(event))
         for type, alike in groupby(ended, itemgetter("type")):
             if type in _FREQUENT:
                 those = list(alike)

@@ -115,7 +115,7 @@ def _home(recipe: Recipe, settings: Settings, directory: str, reaper: Reaper) ->
         settings.no_redact,
         seed,
         lambda: _redactor(recipe.rootdir or os.getcwd(), settings, key),
-        workers=any(each.startswith(_WORKERS) for each in recipe.arguments),
+        workers=any(argument.startswith(_WORKERS) for argument in recipe.arguments),
     )
 
 

@@ -40,7 +40,7 @@ def rootdir(start: str, for_pytest: Sequence[str]) -> str:
     for holds in (_is_configured, _has_setup):
         if (found := next(filter(holds, folders), None)) is not None:
             return found
-    bare = (each for each in folders if os.path.isfile(os.path.join(each, "pyproject.toml")))
+    bare = (folder for folder in folders if os.path.isfile(os.path.join(folder, "pyproject.toml")))
     return next(bare, start)
 
 

@@ -41,6 +41,6 @@ def _show(chosen: argparse.Namespace) -> int:
     if not entries:
         cli.complain(f"nothing was tried {'in that session' if chosen.record else 'here'} yet")
         return 1
-    for each in reversed(entries[-max(chosen.n, 1) :]):
-        print(each.line)
+    for entry in reversed(entries[-max(chosen.n, 1) :]):
+        print(entry.line)
     return 0

@@ -283,7 +283,7 @@ class EventLog:
                 break
             if not wanted.may_admit(entry.counts, (entry.run_id,)):
                 continue
-            events = [each for each in entry.events(wanted.admits) if each["seq"] > after]
+            events = [event for event in entry.events(wanted.admits) if event["seq"] > after]
             found += events[::-1][: limit - len(found)]
         return found[::-1]
 

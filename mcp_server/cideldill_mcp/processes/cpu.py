@@ -78,8 +78,8 @@ def has_open(pid: int, path: str) -> bool:
         numbers = list(folder.iterdir())
     except OSError:
         return not Path("/proc/self/fd").exists()
-    for each in numbers:
+    for number in numbers:
         with suppress(OSError):  # closed meanwhile
-            if os.path.samestat(each.stat(), file):
+            if os.path.samestat(number.stat(), file):
                 return True
     return False

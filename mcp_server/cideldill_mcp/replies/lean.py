@@ -241,7 +241,7 @@ def _inner(exception: Mapping[str, Any]) -> Plain:
 def _fixtures(autopsy: Mapping[str, Any]) -> Iterable[Plain]:
     """Of a fixture that an argument shows only the scope, if it is wider than the test."""
     arguments = (each for frame in autopsy["frames"] for each in frame["arguments"] or ())
-    shown = {each["name"]: each["value"] for each in arguments}
+    shown = {argument["name"]: argument["value"] for argument in arguments}
     for fixture in autopsy.get("fixtures") or ():
         if shown.get(fixture["name"]) != fixture["value"]:
             yield fixture

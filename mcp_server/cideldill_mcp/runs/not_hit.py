@@ -35,7 +35,7 @@ def never_hit(desired: Iterable[Breakpoint], run: Run) -> dict[str, str] | None:
     """Id → reason, of those that were not hit; None: nothing is known of a run that crashed."""
     if run.state == "crashed" or not run.watched:
         return None
-    reasons = {each.id: why_not_hit(each, run) for each in desired}
+    reasons = {breakpoint.id: why_not_hit(breakpoint, run) for breakpoint in desired}
     return {id: why for id, why in reasons.items() if why is not None}
 
 

@@ -296,9 +296,9 @@ class Runs(RunList):
         target.send(run.configure())
         if not run.order.listing:
             target.send(protocol.SetDefaultBehavior(self.desired.default_behavior))
-            for each in self.desired:
-                if not each.is_lost:
-                    target.send(each.command(0))
+            for breakpoint in self.desired:
+                if not breakpoint.is_lost:
+                    target.send(breakpoint.command(0))
         target.send(protocol.Begin())
         self.log.append("worker_up", run_id=run.id, worker=target.worker)
 
@@ -338,9 +338,9 @@ class Runs(RunList):
     def _take_rows(self, run: Run, worker: str, recorded: protocol.Recorded) -> None:
         """Calls and hits of a process."""
         parts = [common for common, _ in recorded.parts()]
-        run.called.update(each.get("qualified_name") for each in parts)
+        run.called.update(part.get("qualified_name") for part in parts)
         if not run.order.listing:
-            are_calls = any(each["type"] == "call" for each in parts)
+            are_calls = any(part["type"] == "call" for part in parts)
             rows = recorded.in_order() if are_calls else []
             self.records.add(run.id, worker, rows, recorded.lost)
         self.log.extend(due(recorded, run, self.desired), run_id=run.id, worker=worker)

@@ -125,14 +125,14 @@ class Results:
         nodeid, worker = event.nodeid, event.worker
         test, has = (worker, nodeid), self._reducer.is_reported
         is_known = self.key(worker, nodeid) in self.tests
-        phases = [protocol.PhaseReported(**each) for each in event.phases]
+        phases = [protocol.PhaseReported(**phase) for phase in event.phases]
         events: list[protocol.Event] = [] if is_known else [protocol.NodeStarted(nodeid, event.ts)]
-        events += [each for each in phases if not has(test, each.phase, each.attempt)]
+        events += [phase for phase in phases if not has(test, phase.phase, phase.attempt)]
         if event.has_ended and not self._reducer.is_over(test):
             events.append(protocol.NodeFinished(nodeid, event.duration_s, event.plain))
         logged = [self.apply(worker, each) for each in events]
         self._reducer.cut_off(test, event.plain)
-        if not event.has_ended and any(_is_last(each) for each in phases):
+        if not event.has_ended and any(_is_last(phase) for phase in phases):
             self._running.pop(self.key(worker, nodeid), None)  # no end of this test will come
             self.done += 1
         return [each for each in logged if each is not None]

@@ -75,7 +75,7 @@ def threads_in(text: str, project: Project, worker: str) -> list[dict[str, Any]]
             }
         elif (frame := _FRAME.fullmatch(line)) and not project.is_ours(frame[1]):
             frames.append((frame[1], frame[2], frame[3]))
-    kept = [each for each in threads.values() if each["frames"]]
+    kept = [thread for thread in threads.values() if thread["frames"]]
     kept.sort(key=lambda each: not each["is_current"])
     return [each | _shown(each.pop("frames"), project) for each in kept]
 

@@ -125,8 +125,8 @@ async def standstill(run: Run, waited_s: float) -> list[dict[str, Any]]:
         if worker in in_tests or not in_tests
         if worker not in paused and now - _moved_at(target, in_tests.get(worker)) >= least
     ]
-    stalls = await asyncio.gather(*(_describe(run, each) for each in asked[:MAX_PROCESSES]))
-    return [each for each in stalls if each is not None]
+    stalls = await asyncio.gather(*(_describe(run, process) for process in asked[:MAX_PROCESSES]))
+    return [stall for stall in stalls if stall is not None]
 
 
 def _moved_at(target: Target, position: FilePosition | None) -> float:
@@ -166,7 +166,7 @@ async def _describe(run: Run, target: Target) -> dict[str, Any] | None:
         "phase": _phase(run) if position is None else position.phase or None,
         "seconds": round(min(run.duration_s, max(0.0, now - since)), 1),
         "cpu": verdict(before, _usage(target), now - began),
-        "threads": [_short(each) for each in threads[:MAX_THREADS]],
+        "threads": [_short(thread) for thread in threads[:MAX_THREADS]],
         "tasks": tasks[:MAX_TASKS],
     }
     more = [

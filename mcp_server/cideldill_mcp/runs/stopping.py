@@ -269,19 +269,19 @@ def tears_down(run: Run) -> bool:
     """Whether each process of a run that can be asked says that it only cleans up."""
     here = _processes(run)
     return bool(here) and all(
-        each.hello.position_file is not None and is_ending(each.hello.position_file)
-        for each in here
+        process.hello.position_file is not None and is_ending(process.hello.position_file)
+        for process in here
     )
 
 
 async def are_interrupted(run: Run, within_s: float = ASK_S) -> bool:
     """Whether those that don't say so handle Ctrl-C: they are in a `finally` of a test."""
     asked = [
-        each
-        for each in _processes(run)
-        if each.hello.position_file is None or not is_ending(each.hello.position_file)
+        process
+        for process in _processes(run)
+        if process.hello.position_file is None or not is_ending(process.hello.position_file)
     ]
-    interrupted = await asyncio.gather(*(_is_interrupted(each, within_s) for each in asked))
+    interrupted = await asyncio.gather(*(_is_interrupted(process, within_s) for process in asked))
     return bool(asked) and all(interrupted)
 
 

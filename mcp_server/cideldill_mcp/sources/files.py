@@ -63,7 +63,7 @@ def is_of_project(project: Project, path: str) -> bool:
     """Whether a real path is one of the user's own sources."""
     if not project.is_user(path):
         return False
-    around = [each for each in project.roots if _is_in(each, path)]
+    around = [root for root in project.roots if _is_in(root, path)]
     below = min((os.path.relpath(path, each) for each in around), key=len)
     return not any(part[:1] == "." != part for part in below.split(os.sep))
 

@@ -60,16 +60,16 @@ class Questions:
         if not requests:
             return []
         loop = asyncio.get_running_loop()
-        mine = [_Question(each, loop.create_future()) for each in requests]
+        mine = [_Question(request, loop.create_future()) for request in requests]
         self._waiting |= dict.fromkeys(mine)
         self._news.set()
         if self._answering is None or self._answering.done():
             self._answering = asyncio.create_task(self._answer())
         try:
-            return [await each.answer for each in mine]
+            return [await question.answer for question in mine]
         finally:
-            for each in mine:
-                self._waiting.pop(each, None)
+            for question in mine:
+                self._waiting.pop(question, None)
 
     async def _answer(self) -> None:
         """Answer what waits until nothing came for a while."""
@@ -79,14 +79,14 @@ class Questions:
             while self._waiting:
                 self._news.clear()
                 # By files, as the process keeps only one of them.
-                for each in sorted(self._waiting, key=lambda each: str(each.request["file"])):
-                    if each in self._waiting:
-                        await self._answer_one(helper, each)
+                for question in sorted(self._waiting, key=lambda each: str(each.request["file"])):
+                    if question in self._waiting:
+                        await self._answer_one(helper, question)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._news.wait(), IDLE_S)
         except BaseException:
-            for each in self._waiting:
-                each.answer.cancel()
+            for question in self._waiting:
+                question.answer.cancel()
             raise
         finally:
             self._answering = None  # from now on another one is needed

@@ -196,7 +196,7 @@ def source_files(
     from cideldill_mcp.questions.recordings.listing import SourceFiles
 
     redact = partial(asker.questions.redactor().redact_source, is_python=True)
-    return SourceFiles(rootdir, redact, {each.path: each.text for each in patched or ()})
+    return SourceFiles(rootdir, redact, {file.path: file.text for file in patched or ()})
 
 
 def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:

@@ -54,7 +54,7 @@ class Tried:
         """`14:03:22  fix  ✗→✓ tests/test_cart.py::test_total`."""
         moment = time.strftime("%H:%M:%S", time.localtime(self.at))
         parts = (self.what, self.verdict or "not over yet", self.nodeid)
-        return "  ".join([moment, *(" ".join(each.split()) for each in parts)])[:_LONGEST]
+        return "  ".join([moment, *(" ".join(part.split()) for part in parts)])[:_LONGEST]
 
 
 class Ledger:
@@ -136,7 +136,7 @@ def _append(file: Path, entries: Iterable[Tried]) -> None:
 
 
 def _write(file: Path, how: int, entries: Iterable[Tried]) -> None:
-    text = "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in entries)
+    text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in entries)
     number = os.open(file, os.O_WRONLY | os.O_CREAT | how, 0o600)
     with open(number, "w", encoding="utf-8", errors="backslashreplace") as stream:
         stream.write(text)

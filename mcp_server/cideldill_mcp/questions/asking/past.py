@@ -78,8 +78,8 @@ def in_record(path: str, nodeid: str) -> Past:
         folder = folder.parent
     names: list[str] = []
     try:
-        for each in reversed(run_folders(folder)):
-            read = _Reading(each, _name(path, folder, each))
+        for run_folder in reversed(run_folders(folder)):
+            read = _Reading(run_folder, _name(path, folder, run_folder))
             if (found := read.test(nodeid)) is not None:
                 return found
             names += read.names

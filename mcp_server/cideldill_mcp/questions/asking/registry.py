@@ -155,12 +155,12 @@ class Question:
     @property
     def doing(self) -> str:
         """What it does now, in words."""
-        working = [each for each in self.processes if not each.is_gone]
+        working = [process for process in self.processes if not process.is_gone]
         if not working:
             return "waits for other questions" if self._waiting else "makes the answer"
-        if self.cut is not None or all(each.cut is not None for each in working):
+        if self.cut is not None or all(process.cut is not None for process in working):
             return "its processes are ended"
-        tests = [each.position.test for each in working if each.position.test is not None]
+        tests = [process.position.test for process in working if process.position.test is not None]
         return f"tests run: {', '.join(tests[:3])}" if tests else "pytest starts"
 
     def to_plain(self) -> dict[str, Any]:
@@ -326,7 +326,7 @@ class Question:
 
     def forget(self) -> None:
         """Remove its files; it is over."""
-        for path in (*(each.file for each in self.processes), *self.files):
+        for path in (*(process.file for process in self.processes), *self.files):
             with suppress(OSError):
                 os.unlink(path)
         if self._folder is not None:
@@ -435,7 +435,7 @@ class Questions:
             question.end("stopped")
             self._leave(question)
         for last in (False, True):
-            tasks = {each.gone for question in self for each in question.processes}
+            tasks = {process.gone for question in self for process in question.processes}
             if last:
                 for question in self:
                     question.end("stopped", kill=True)
@@ -447,7 +447,7 @@ class Questions:
     def _leave(self, question: Question) -> None:
         if question.id not in self._working:
             return
-        living = [each for each in question.processes if not each.gone.done()]
+        living = [process for process in question.processes if not process.gone.done()]
         if not living:
             self._forget(question)
             return
@@ -459,7 +459,7 @@ class Questions:
 
     async def _forget_later(self, question: Question) -> None:
         try:
-            await asyncio.wait([each.gone for each in question.processes])
+            await asyncio.wait([process.gone for process in question.processes])
         finally:
             self._forget(question)
 

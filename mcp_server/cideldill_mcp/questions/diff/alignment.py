@@ -28,14 +28,14 @@ def aligned(
         key: Equal for calls of the same function; for those of the left side.
         other_key: The same for the right side.
     """
-    ours = [each for each in left if each.code.kind not in BODIES]
-    theirs = [each for each in right if each.code.kind not in BODIES]
+    ours = [call for call in left if call.code.kind not in BODIES]
+    theirs = [call for call in right if call.code.kind not in BODIES]
 
     def inner(a: Sequence[Call], b: Sequence[Call]) -> Iterator[Both]:
         return _by((a, list(map(key, a))), (b, list(map(other_key, b))), _alone)
 
-    keys = [_whole(key, each) for each in ours]
-    other_keys = [_whole(other_key, each) for each in theirs]
+    keys = [_whole(key, call) for call in ours]
+    other_keys = [_whole(other_key, call) for call in theirs]
     yield from _by((ours, keys), (theirs, other_keys), inner)
 
 
@@ -72,7 +72,7 @@ def _by(
 
 
 def _alone(left: Sequence[Call], right: Sequence[Call]) -> Iterator[Both]:
-    for each in left:
-        yield each, None
-    for each in right:
-        yield None, each
+    for call in left:
+        yield call, None
+    for call in right:
+        yield None, call

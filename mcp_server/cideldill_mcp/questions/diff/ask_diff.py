@@ -241,7 +241,7 @@ class Comparing:
         if _fails(self.left.seen) and _fails(right.seen) and trial.is_applied:
             notes.append("the test fails with it, too")
         ours, theirs = self._files(self.left), self._files(right)
-        patched = [each.file for each in right.prepared.variation.patches or ()]
+        patched = [patch.file for patch in right.prepared.variation.patches or ()]
         if any(len(ours.lines(each)) != len(theirs.lines(each)) for each in patched):
             notes.append("lines of right are those of the patched text")
         return notes
@@ -439,14 +439,14 @@ class Comparing:
         """Where no call with equal arguments did something else: what took another branch first."""
         if found.divergences:
             return found.divergences[0], None
-        inner = [each for each in found.suspects if not self._is_test(each)]
+        inner = [suspect for suspect in found.suspects if not self._is_test(suspect)]
         tried = [*inner, *found.alike]
         branched = [each for each in tried if await asyncio.to_thread(self._has_branch, each)]
-        for each in branched[:_TRIED]:
-            pair = await self._again(each, right)
-            inside = None if pair is None else await self._inside(each, pair)
+        for divergence in branched[:_TRIED]:
+            pair = await self._again(divergence, right)
+            inside = None if pair is None else await self._inside(divergence, pair)
             if inside is not None and inside.parting.has_branch:
-                return each, inside
+                return divergence, inside
         return (inner[0], None) if inner else (None, None)
 
     @property
@@ -571,7 +571,7 @@ def _end_of_states(seen: Seen) -> int:
     if not any(limit == "states" for limit, _ in seen.recorded.reached):
         return 0
     calls = seen.test.calls.values()
-    return max((each.number for each in calls if any((each.begun or {}).values())), default=0)
+    return max((call.number for call in calls if any((call.begun or {}).values())), default=0)
 
 
 def _fails(seen: Seen) -> bool:

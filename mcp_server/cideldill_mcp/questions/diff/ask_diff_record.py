@@ -64,9 +64,9 @@ async def diff_record(
         from cideldill_mcp.questions.diff.diff_record import RecordsCompared, record_answer
         from cideldill_mcp.questions.diff.facts import compared, noise_of
 
-        for each in (here, again):
+        for past in (here, again):
             places = {_place(hit) for hit in there.hits}
-            each.hits = [hit for hit in each.hits if _place(hit) in places]
+            past.hits = [hit for hit in past.hits if _place(hit) in places]
         noise = noise_of(here, again)
         parted = list(_asked_for(compared(here, there, noise), asked))
         return record_answer(RecordsCompared(here, there, parted, noise), max_chars)
@@ -117,7 +117,7 @@ def _declared(there: Past, root: str) -> tuple[list[str], list[str]]:
 
     Hits of those others are taken out.
     """
-    known = {each.id: each for each in there.tracepoints}
+    known = {tracepoint.id: tracepoint for tracepoint in there.tracepoints}
     places = {str(hit["breakpoint_id"]): _place(hit) for hit in there.hits}
     specs: list[str] = []
     lines: list[str] = []

@@ -86,9 +86,9 @@ def _heads(compared: RecordsCompared) -> list[Item]:
     left, right = compared.left, compared.right
     lines = [f"left:  {heading(left)}", f"right: {heading(right)}  (in {right.name})"]
     others = [
-        f"{each.path} {each.left} | {each.right}"
-        for each in differences(left.environment, right.environment)
-        if each.path not in ("worker",) or ABSENT not in (each.left, each.right)
+        f"{difference.path} {difference.left} | {difference.right}"
+        for difference in differences(left.environment, right.environment)
+        if difference.path not in ("worker",) or ABSENT not in (difference.left, difference.right)
     ]
     if others and right.environment:
         lines.append(f"environment: {'; '.join(others)}")
@@ -124,7 +124,7 @@ def _differences(compared: RecordsCompared) -> list[Item]:
     if compared.failure:
         what = "first difference" if not compared.parted else "outcome and failure"
         items.append(Item(f"{what}:" if compared.parted else f"{what}: the failure", -3.5))
-        items += [Item(f"  {_value(each)}", -3.0) for each in compared.failure]
+        items += [Item(f"  {_value(difference)}", -3.0) for difference in compared.failure]
     return items
 
 
@@ -144,9 +144,9 @@ def _subject(parted: Parted) -> str:
     return f"only {'left' if parted.left else 'right'}: {text}: {values}"
 
 
-def _value(each: Difference) -> str:
-    left, right = around(each.left, each.right, VALUE)
-    return f"{each.path}: {left} | {right}"
+def _value(difference: Difference) -> str:
+    left, right = around(difference.left, difference.right, VALUE)
+    return f"{difference.path}: {left} | {right}"
 
 
 def _ends(compared: RecordsCompared) -> list[Item]:
@@ -155,13 +155,13 @@ def _ends(compared: RecordsCompared) -> list[Item]:
     if left.result.outcome in FAILED and right.result.outcome in FAILED:
         parts.append("failure")
     ours, theirs = facts_of(left), facts_of(right)
-    if (frames := sum(each.kind == FRAME for each in ours)) and any(
-        each.kind == FRAME for each in theirs
+    if (frames := sum(fact.kind == FRAME for fact in ours)) and any(
+        fact.kind == FRAME for fact in theirs
     ):
         parts.append(f"locals of {counted(frames, 'frame')}")
     parts += [_counted(kind, theirs) for kind in (CALL, HIT)]
     items = [Item(f"compared: {', '.join(filter(None, parts))}", -3.0)]
-    if not any(each.kind in (CALL, HIT) for each in theirs):
+    if not any(fact.kind in (CALL, HIT) for fact in theirs):
         text = "no calls and no hits were recorded there (--cideldill-record-calls=GLOB)"
         items.append(Item(text, 2.0))
     if compared.noise.count:
@@ -172,7 +172,7 @@ def _ends(compared: RecordsCompared) -> list[Item]:
 
 def _counted(kind: str, facts: Sequence[Fact]) -> str:
     """`12 recorded calls of shop.cart.total, …`; empty: there are none."""
-    counts = Counter(each.subject for each in facts if each.kind == kind)
+    counts = Counter(fact.subject for fact in facts if fact.kind == kind)
     if not counts:
         return ""
     what = counted(counts.total(), "recorded call" if kind == CALL else "hit")

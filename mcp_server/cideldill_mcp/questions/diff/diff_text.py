@@ -118,7 +118,7 @@ def _entry(compared: Compared) -> list[Item]:
     entry = compared.found.entry
     if entry is None or entry.left is None:
         return []
-    values = ", ".join(_value(each, 40) for each in entry.differences[:_VALUES])
+    values = ", ".join(_value(difference, 40) for difference in entry.differences[:_VALUES])
     return [Item(f"inputs differ: {entry.left.code.name}: {values}", -2.0)]
 
 
@@ -137,12 +137,12 @@ def _only(found: Found) -> list[Item]:
 def _alike(found: Found, first: Divergence | None = None) -> list[Item]:
     """Calls for which other arguments made no difference."""
     items = []
-    for each in found.alike:
-        if each is first:
+    for divergence in found.alike:
+        if divergence is first:
             continue
-        call = each.left
+        call = divergence.left
         assert call is not None
-        values = ", ".join(_value(value, 40) for value in each.inputs[:2])
+        values = ", ".join(_value(value, 40) for value in divergence.inputs[:2])
         end = short(call.error or call.result or "", 60)
         items.append(Item(f"  {call.code.name}: {values}: → {end}  {call.code.place}", 1.0))
     return [Item("the same outcome for other arguments:", 1.0), *items] if items else []
@@ -158,15 +158,15 @@ def _path(first: Divergence) -> list[Item]:
     head = f"first difference: in {call.code.name}, which got {what}  {call.code.place}"
     items = [Item(head, -4.0)]
     steps = [*path[:4], *path[-3:]] if len(path) > 8 else path
-    for at, each in enumerate(steps):
+    for at, step in enumerate(steps):
         if len(path) > 8 and at == 4:
             items.append(Item(f"{'  ' * at}… {counted(len(path) - 7, 'call')}", 1.0))
-        number = f"  call {each.ordinal}" if each is call and each.ordinal > 1 else ""
-        place = each.code.place
-        if each.parent is not None and each.line:
-            place = f"called from {each.parent.code.file}:{each.line}"
-        text = f"{'  ' * (at + 1)}{each.code.name}({arguments_text(each)}){number}  {place}"
-        items.append(Item(text, -2.0 if each is call else 1.0))
+        number = f"  call {step.ordinal}" if step is call and step.ordinal > 1 else ""
+        place = step.code.place
+        if step.parent is not None and step.line:
+            place = f"called from {step.parent.code.file}:{step.line}"
+        text = f"{'  ' * (at + 1)}{step.code.name}({arguments_text(step)}){number}  {place}"
+        items.append(Item(text, -2.0 if step is call else 1.0))
     return items
 
 
@@ -187,8 +187,8 @@ def _what(first: Divergence) -> list[Item]:
             text = f"only {side}: {call_text(call)}  {call.code.place}{line}"
             return [Item(text, -3.0)]
         items.append(Item(f"it calls {call.code.name} with other arguments{line}:", -3.0))
-    for at, each in enumerate(first.differences[:_VALUES]):
-        items.append(Item(f"  {_value(each)}", -3.0 if at == 0 else 0.5 + at))
+    for at, difference in enumerate(first.differences[:_VALUES]):
+        items.append(Item(f"  {_value(difference)}", -3.0 if at == 0 else 0.5 + at))
     more = len(first.differences) - _VALUES
     if more > 0:
         items.append(Item(f"  … {more} more", 1.5))
@@ -245,15 +245,15 @@ def _later(compared: Compared) -> list[Item]:
     divergences = compared.found.divergences
     later = [each for each in divergences if first is None or each.left is not first.left]
     items = []
-    for each in later[:_LATER]:
-        call = each.left
+    for divergence in later[:_LATER]:
+        call = divergence.left
         where = f"{call.code.name}{_number(call)}  {call.code.place}" if call else "pytest"
-        what = "; ".join(_value(value, 50) for value in each.differences[:2])
-        if each.child is not None:
-            inner = each.child[0] or each.child[1]
+        what = "; ".join(_value(value, 50) for value in divergence.differences[:2])
+        if divergence.child is not None:
+            inner = divergence.child[0] or divergence.child[1]
             assert inner is not None
-            if each.how == "call":
-                side = "left" if each.child[0] is not None else "right"
+            if divergence.how == "call":
+                side = "left" if divergence.child[0] is not None else "right"
                 what = f"only {side}: {call_text(inner)}"
             else:
                 what = f"calls {inner.code.name} with {what}"
@@ -276,9 +276,9 @@ def _number(call: Call) -> str:
     return f" call {call.ordinal}" if call.ordinal > 1 else ""
 
 
-def _value(each: Difference, most: int = VALUE) -> str:
-    left, right = around(each.left, each.right, most)
-    return f"{each.path}: {left} | {right}"
+def _value(difference: Difference, most: int = VALUE) -> str:
+    left, right = around(difference.left, difference.right, most)
+    return f"{difference.path}: {left} | {right}"
 
 
 def around(left: str, right: str, most: int) -> tuple[str, str]:

@@ -102,11 +102,11 @@ class Noise:
 
     def add(self, function: str, differences: Iterable[Difference]) -> None:
         """Note that values differ; where several items of one collection do, all of them."""
-        for each in differences:
-            shape = function, _INDEX.sub("[]", each.path)
-            if self._paths.setdefault(shape, each.path) != each.path:
+        for difference in differences:
+            shape = function, _INDEX.sub("[]", difference.path)
+            if self._paths.setdefault(shape, difference.path) != difference.path:
                 self._shapes.add(shape)
-            self.values.add((function, each.path))
+            self.values.add((function, difference.path))
 
     def has(self, function: str, path: str) -> bool:
         """Whether a value is noise."""
@@ -118,7 +118,7 @@ class Noise:
 
 def globs(patterns: Sequence[str]) -> re.Pattern[str] | None:
     """What matches the paths of some globs; `*` and `?` alone are special."""
-    parts = [re.escape(each).replace(r"\*", ".*").replace(r"\?", ".") for each in patterns]
+    parts = [re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns]
     return re.compile("|".join(parts), re.DOTALL) if parts else None
 
 
@@ -230,10 +230,10 @@ class Comparer:
             return found
         function, ignored = self.left.key(call), self._ignored
         return [
-            each
-            for each in found
-            if not self.noise.has(function, each.path)
-            and not (ignored is not None and ignored.fullmatch(each.path))
+            difference
+            for difference in found
+            if not self.noise.has(function, difference.path)
+            and not (ignored is not None and ignored.fullmatch(difference.path))
         ]
 
 

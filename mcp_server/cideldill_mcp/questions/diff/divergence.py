@@ -142,17 +142,17 @@ class Walk:
     def _order(self) -> None:
         """Order by time; without calls in which others of other threads parted before."""
         kept: list[Divergence] = []
-        for each in sorted(self.found.divergences, key=_moment):
-            call = each.left
+        for divergence in sorted(self.found.divergences, key=_moment):
+            call = divergence.left
             if call is None or not any(_spans(call, other.left) for other in kept):
-                kept.append(each)
+                kept.append(divergence)
         self.found.divergences = kept[:MOST]
 
     def _phase(self, left: list[Call], right: list[Call]) -> None:
-        threads = dict.fromkeys(each.thread for each in (*left, *right))
+        threads = dict.fromkeys(call.thread for call in (*left, *right))
         for thread in threads:
-            ours = [each for each in left if each.thread == thread]
-            theirs = [each for each in right if each.thread == thread]
+            ours = [call for call in left if call.thread == thread]
+            theirs = [call for call in right if call.thread == thread]
             self._walk(self._pair(None, None, ours, theirs))
 
     def _pair(
@@ -171,8 +171,8 @@ class Walk:
         )
         same = self._is_same if is_equal is None else is_equal
         # Between those beyond the limit of calls others are missing.
-        ours = [each for each in ours if not each.is_beyond]
-        theirs = [each for each in theirs if not each.is_beyond]
+        ours = [call for call in ours if not call.is_beyond]
+        theirs = [call for call in theirs if not call.is_beyond]
         children = self._recorded(list(aligned(ours, theirs, left.key, right.key)))
         return _Pair(a, b, same, is_inside, iter(children))
 
@@ -235,7 +235,7 @@ class Walk:
         if a is None or b is None:
             return
         differences = self._comparer.outcome(a, b)
-        given = {(each.left, each.right) for each in pair.inputs}
+        given = {(difference.left, difference.right) for difference in pair.inputs}
         of_its_own = [each for each in differences if (each.left, each.right) not in given]
         if of_its_own:  # else it hands on what it got
             self._report(pair, "outcome", None, of_its_own)
@@ -318,7 +318,7 @@ def noise_between(first: Side, second: Side) -> Noise:
         above, pairs = pending.pop()
         for a, b in pairs:
             if a is None or b is None:
-                noise.calls |= {(above, first.key(each)) for each in (a, b) if each is not None}
+                noise.calls |= {(above, first.key(call)) for call in (a, b) if call is not None}
                 continue
             key = first.key(a)
             noise.add(key, comparer.arguments(a, b))

@@ -167,8 +167,8 @@ def compared(left: Past, right: Past, noise: FactNoise | None = None) -> list[Pa
     Frames are compared where both failed.
     """
     noise = noise or FactNoise()
-    ours = {each.key: each for each in facts_of(left)}
-    theirs = {each.key: each for each in facts_of(right)}
+    ours = {fact.key: fact for fact in facts_of(left)}
+    theirs = {fact.key: fact for fact in facts_of(right)}
     both_failed = bool(_frames(left)) and bool(_frames(right))
     found = []
     for key in {**ours, **theirs}:
@@ -180,9 +180,9 @@ def compared(left: Past, right: Past, noise: FactNoise | None = None) -> list[Pa
                 found.append(Parted(a, b))
             continue
         different = [
-            each
-            for each in differences(a.values, b.values)
-            if (*key[:2], each.path) not in noise.values
+            difference
+            for difference in differences(a.values, b.values)
+            if (*key[:2], difference.path) not in noise.values
         ]
         if different:
             found.append(Parted(a, b, tuple(different)))
@@ -208,7 +208,7 @@ def differences(left: Mapping[str, str], right: Mapping[str, str]) -> list[Diffe
         if _comparable(left.get(path, ABSENT)) != _comparable(right.get(path, ABSENT))
     ]
     outer = {_outer(each.path) for each in found if each.path not in (_outer(each.path), "")}
-    return [each for each in found if each.path not in outer]
+    return [difference for difference in found if difference.path not in outer]
 
 
 def _outer(path: str) -> str:

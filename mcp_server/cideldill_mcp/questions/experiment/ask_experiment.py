@@ -78,7 +78,7 @@ async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[s
     asked.check()
     bounds.check()
     questions = asker.questions
-    nodeids = [questions.nodeid(each) for each in asked.nodeids]
+    nodeids = [questions.nodeid(nodeid) for nodeid in asked.nodeids]
     with questions.begin(NAME, nodeids[0], bounds.timeout_s, asker.progress) as question:
         prepared = await asyncio.to_thread(_prepared, asker, asked.experiments)
         base = TraceRequest("", nodeids, evaluate=asked.evaluate, tree=asked.suggest)
@@ -101,9 +101,9 @@ async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[s
         notes = _notes(question) + flakiness(asker, first, baseline.outcomes(first)[0])
         answer = await asyncio.to_thread(table, baseline, trials, notes, bounds.max_chars)
         cause = answer.fields.get("cause")
-        for each in trials:
-            what = f"{question.id} {each.name}"
-            questions.ledger.add(what, first, summary(baseline, each, cause))
+        for trial in trials:
+            what = f"{question.id} {trial.name}"
+            questions.ledger.add(what, first, summary(baseline, trial, cause))
         await questions.ledger.save()
         return reply(question, first, baseline.verdict(first), answer)
 
@@ -181,14 +181,14 @@ async def _tried(question: Question, base: TraceRequest, prepared: Prepared, rep
         asyncio.ensure_future(question.run(request, prepared.variation)) for _ in range(repeat)
     ]
     try:
-        for each in running:
-            run = await each
+        for task in running:
+            run = await task
             if run.file:
                 trial.runs.append(run)
                 trial.recorded.append(await asyncio.to_thread(read_recorded, run.file))
     finally:
-        for each in running:
-            each.cancel()
+        for task in running:
+            task.cancel()
     if not trial.recorded:
         trial.problem = "the time was over" if question.cut == "timeout" else "it was stopped"
     elif (refusal := trial.recorded[0].refusal) is not None:

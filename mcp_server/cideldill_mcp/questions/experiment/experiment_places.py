@@ -55,11 +55,11 @@ class Places:
         made: list[PatchedFile] = []
         if asked.patches or asked.diff:
             made = patched_files(self._project, asked.patches, asked.diff, self._redact)
-        texts = {each.path: each.text for each in made}
-        changes = [self._placed(each, texts) for each in asked.changes]
+        texts = {file.path: file.text for file in made}
+        changes = [self._placed(change, texts) for change in asked.changes]
         changes += [
-            ForcedChange("patch", file=each.path, name=each.file, value=_changed_lines(each))
-            for each in made
+            ForcedChange("patch", file=file.path, name=file.file, value=_changed_lines(file))
+            for file in made
         ]
         order = [self._asker.questions.nodeid(each) for each in asked.order]
         variation = Variation(asked.env, asked.args, made or None)

@@ -77,7 +77,7 @@ class Prepared:
     def request(self, base: TraceRequest) -> TraceRequest:
         """What its processes are asked for beside what those of others are."""
         asked = self.experiment
-        changes = [asdict(each) for each in asked.changes]
+        changes = [asdict(change) for change in asked.changes]
         return replace(base, nodeids=asked.order or base.nodeids, changes=changes)
 
 
@@ -123,9 +123,9 @@ def experiment_of(plain: Any, path: str) -> Experiment:
 
 def _name(made: Experiment) -> str:
     """What an experiment does, in a few words."""
-    names = [f"{each['file'].rpartition('/')[2]}: {_news(each)}" for each in made.patches]
+    names = [f"{patch['file'].rpartition('/')[2]}: {_news(patch)}" for patch in made.patches]
     names += ["diff"] * bool(made.diff)
-    names += [_words(each) for each in made.changes]
+    names += [_words(change) for change in made.changes]
     names += [f"env {each}" for each in made.env] + [" ".join(made.args)] * bool(made.args)
     names += ["order"] * bool(made.order)
     name = ", ".join(dict.fromkeys(names))

@@ -50,9 +50,9 @@ def table(baseline: Trial, trials: Sequence[Trial], notes: Sequence[str], max_ch
     items = [Item(note, 0.0) for note in notes] + list(table_of.items())
     text, left_out = fit(items, max_chars, _closing)
     fields: dict[str, Any] = {
-        "baseline": {each: baseline.verdict(each) for each in baseline.nodeids},
+        "baseline": {nodeid: baseline.verdict(nodeid) for nodeid in baseline.nodeids},
         "experiments": [
-            _plain(baseline, each, 1 if each.name == cause else len(trials)) for each in trials
+            _plain(baseline, trial, 1 if trial.name == cause else len(trials)) for trial in trials
         ],
     }
     if cause is not None:
@@ -68,10 +68,10 @@ def _next(baseline: Trial, trials: Sequence[Trial], cause: str | None) -> list[s
     nodeid = json.dumps(failing, ensure_ascii=False)
     if cause is None:
         return [f'test_trace {{"nodeid": {nodeid}}}: where the failing test goes']
-    (found,) = [each.experiment for each in trials if each.name == cause]
+    (found,) = [trial.experiment for trial in trials if trial.name == cause]
     if found.patches or found.diff:
         return [f'edit the file, then test_run {{"nodeids": [{nodeid}]}}: the fix is confirmed']
-    named = [each.function for each in found.changes if each.function]
+    named = [change.function for change in found.changes if change.function]
     return [
         f'test_source {{"function": {json.dumps(name)}}}: what is to be fixed' for name in named
     ]
@@ -89,7 +89,7 @@ class _Table:
         self._trials = trials
         self._cause = cause
         self._failing = first_failing(baseline)
-        names = [baseline.name, *(each.name for each in trials)]
+        names = [baseline.name, *(trial.name for trial in trials)]
         self._width = max(map(len, names))
         self._short = _short_names(baseline.nodeids)
 
@@ -175,14 +175,14 @@ class _Table:
         return f"{_mark(self._baseline, nodeids[0])}→{_mark(trial, nodeids[0])}"
 
     def _named(self, nodeids: Sequence[str]) -> str:
-        shown = ", ".join(self._short[each] for each in nodeids[:_NAMED])
+        shown = ", ".join(self._short[nodeid] for nodeid in nodeids[:_NAMED])
         more = len(nodeids) - _NAMED
         return f"{shown} and {more} more" if more > 0 else shown
 
     def _notes(self, trial: Trial) -> list[str]:
         unapplied = trial.unapplied() if trial.is_applied else []
         return [clipped(f"not applied: {each}", _FAILURE) for each in unapplied] + [
-            clipped(each, _FAILURE) for each in trial.troubles()
+            clipped(trouble, _FAILURE) for trouble in trial.troubles()
         ]
 
     def _values(self, trial: Trial, rank: float) -> Iterator[Item]:

@@ -45,8 +45,8 @@ def code_of(
     None: something is changed that exists before tests are collected, or is made by other code.
     """
     found: list[list[Any]] = []
-    for each in changes:
-        code = _of_line(each) if each.kind == "set_local" else _of_name(each, files, root)
+    for change in changes:
+        code = _of_line(change) if change.kind == "set_local" else _of_name(change, files, root)
         if not code:
             return None
         found += [place for place in code if place not in found]
@@ -66,11 +66,11 @@ def _of_name(change: ForcedChange, files: SourceFiles, root: str) -> list[list[A
     except Refusal:
         return []
     code = []
-    for each in definitions:
-        file = os.path.realpath(os.path.join(root, each.file))
-        if (each.first, each.last) not in _plain_functions(_tree(file)):
+    for definition in definitions:
+        file = os.path.realpath(os.path.join(root, definition.file))
+        if (definition.first, definition.last) not in _plain_functions(_tree(file)):
             return []
-        code.append([file, each.first, each.last])
+        code.append([file, definition.first, definition.last])
     return code
 
 
@@ -84,17 +84,17 @@ def _tree(file: str) -> ast.Module:
 def _plain_functions(tree: ast.AST) -> list[tuple[int, int]]:
     """First and last lines of the functions of a module and of its classes."""
     found = []
-    for each in ast.iter_child_nodes(tree):
-        if isinstance(each, _FUNCTIONS):
-            names = [getattr(mark, "id", "") for mark in each.decorator_list]
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, _FUNCTIONS):
+            names = [getattr(mark, "id", "") for mark in child.decorator_list]
             if _DECORATORS.issuperset(names):
-                first = min([each.lineno, *(mark.lineno for mark in each.decorator_list)])
-                found.append((first, each.end_lineno or first))
-        elif isinstance(each, ast.ClassDef):
-            if not each.decorator_list:
-                found += _plain_functions(each)
-        elif not isinstance(each, ast.expr):
-            found += _plain_functions(each)  # `if`, `try`
+                first = min([child.lineno, *(mark.lineno for mark in child.decorator_list)])
+                found.append((first, child.end_lineno or first))
+        elif isinstance(child, ast.ClassDef):
+            if not child.decorator_list:
+                found += _plain_functions(child)
+        elif not isinstance(child, ast.expr):
+            found += _plain_functions(child)  # `if`, `try`
     return found
 
 
@@ -124,17 +124,17 @@ async def forked(
     plain = Fork("")
     forks = [plain, *(_fork(each) for each in chosen), plain]
     try:
-        forks = [replace(each, file=question.new_file()) for each in forks]
+        forks = [replace(fork, file=question.new_file()) for fork in forks]
     except OSError:
         return {}
-    request = replace(base, tree=False, forks=[asdict(each) for each in forks], beside=cores())
+    request = replace(base, tree=False, forks=[asdict(fork) for fork in forks], beside=cores())
     run = await question.run(request)
     trial = await baseline
     return await asyncio.to_thread(_trusted, question, run, forks, numbers, trial)
 
 
 def _fork(prepared: Prepared) -> Fork:
-    changes = [asdict(each) for each in prepared.experiment.changes]
+    changes = [asdict(change) for change in prepared.experiment.changes]
     return Fork("", changes, prepared.code or [])
 
 
@@ -153,9 +153,9 @@ def _trusted(
     if not _same(first, baseline) or not (_same(last, baseline) or question.cut):
         return {}
     return {
-        number: (SideRun(fork.file, None if each.has_ended else question.cut, 0), each)
-        for number, fork, each in zip(numbers, forks[1:-1], others, strict=True)
-        if each.has_ended or (question.cut and each.tests)
+        number: (SideRun(fork.file, None if recording.has_ended else question.cut, 0), recording)
+        for number, fork, recording in zip(numbers, forks[1:-1], others, strict=True)
+        if recording.has_ended or (question.cut and recording.tests)
     }
 
 

@@ -54,7 +54,7 @@ def _of_comparison(test: RecordedTest) -> Iterator[ForcedChange]:
             continue
         last = calls[-1]
         yield _returning(last, wanted, last.ordinal)
-        if last.ordinal > 1 or len([each for each in calls if each.code is last.code]) > 1:
+        if last.ordinal > 1 or len([call for call in calls if call.code is last.code]) > 1:
             yield _returning(last, wanted, 0)
 
 
@@ -96,9 +96,9 @@ def _returning(call: Call, value: Any, ordinal: int) -> ForcedChange:
 def _functions(test: RecordedTest) -> list[Call]:
     """The calls in the test's own phase, in the order of their ends as far as that is known."""
     return [
-        each
-        for each in test.calls.values()
-        if each.code.kind not in BODIES and each.result is not None and each.parent is not None
+        call
+        for call in test.calls.values()
+        if call.code.kind not in BODIES and call.result is not None and call.parent is not None
     ]
 
 

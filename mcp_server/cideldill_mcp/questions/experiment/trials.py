@@ -57,8 +57,8 @@ class Trial:
     def outcomes(self, nodeid: str) -> list[str]:
         """Of a test in each process: as `RecordedTest.outcome`, or `not run`."""
         return [
-            NOT_RUN if (test := each.tests.get(nodeid)) is None else _outcome(test)
-            for each in self.recorded
+            NOT_RUN if (test := recording.tests.get(nodeid)) is None else _outcome(test)
+            for recording in self.recorded
         ]
 
     def verdict(self, nodeid: str) -> str:
@@ -91,8 +91,8 @@ class Trial:
         """How often forced changes were made."""
         made = [
             pair
-            for each in self.recorded
-            for test in each.tests.values()
+            for recording in self.recorded
+            for test in recording.tests.values()
             for number, pair in test.applied.items()
             if self._is_forced(number)
         ]
@@ -103,8 +103,8 @@ class Trial:
         return number < len(changes) and changes[number].kind != "patch"
 
     def _of(self, nodeid: str) -> Iterator[RecordedTest]:
-        for each in self.recorded:
-            if (test := each.tests.get(nodeid)) is not None:
+        for recording in self.recorded:
+            if (test := recording.tests.get(nodeid)) is not None:
                 yield test
 
     def _why_not_run(self) -> str:
@@ -146,31 +146,31 @@ class Trial:
 
     def _was_made(self, number: int) -> bool:
         change = self.experiment.changes[number]
-        for each in self.recorded:
+        for recording in self.recorded:
             if change.kind == "patch":
-                fact = each.unreached.get(number)
-                is_loaded = each.patched is None or change.file in each.patched
+                fact = recording.unreached.get(number)
+                is_loaded = recording.patched is None or change.file in recording.patched
                 if is_loaded and (fact is None or fact.get("why") is None):
                     return True
-            elif any(test.applied.get(number, (0, 0))[0] for test in each.tests.values()):
+            elif any(test.applied.get(number, (0, 0))[0] for test in recording.tests.values()):
                 return True
         return False
 
     def _why_not(self, number: int, change: ForcedChange) -> str:
-        for each in self.recorded:
-            for changed, text in each.unapplied:
+        for recording in self.recorded:
+            for changed, text in recording.unapplied:
                 if changed == number:
                     return text
-            seen = sum(test.applied.get(number, (0, 0))[1] for test in each.tests.values())
+            seen = sum(test.applied.get(number, (0, 0))[1] for test in recording.tests.values())
             if seen and change.when is not None:
                 return f"when was true at none of {counted(seen, 'call')}"
             if seen and change.call:
                 return f"there was no call {change.call}, only {seen}"
-            if change.kind == "patch" and each.patched is not None:
-                if change.file not in each.patched:
+            if change.kind == "patch" and recording.patched is not None:
+                if change.file not in recording.patched:
                     return "the file was never imported"
                 return "the changed lines were not reached"
-            if (fact := each.unreached.get(number)) is not None and fact.get("why"):
+            if (fact := recording.unreached.get(number)) is not None and fact.get("why"):
                 note = fact.get("note") or ""
                 words = _WORDS.get(fact["why"], fact["why"].replace("_", " "))
                 return f"{words} ({note})" if note else words
@@ -205,25 +205,25 @@ def flips(baseline: Trial, trial: Trial) -> list[str]:
 def breaks(baseline: Trial, trial: Trial) -> list[str]:
     """The tests that pass without it and don't with it, in at least one process."""
     found = []
-    for each in baseline.nodeids:
-        outcomes = trial.outcomes(each)
+    for nodeid in baseline.nodeids:
+        outcomes = trial.outcomes(nodeid)
         asked = trial.experiment.order
-        if not baseline.passes(each) or (asked and NOT_RUN in outcomes and not trial.problem):
+        if not baseline.passes(nodeid) or (asked and NOT_RUN in outcomes and not trial.problem):
             continue
         if any(outcome in FAILING or outcome in (NOT_RUN, "unfinished") for outcome in outcomes):
-            found.append(each)
+            found.append(nodeid)
     return found
 
 
 def fails(trial: Trial, nodeid: str) -> bool:
     """Whether a test does not pass in at least one process: it fails, or is expected to."""
     outcomes = trial.outcomes(nodeid)
-    return any(each in FAILING or each in ("xfailed", "unfinished") for each in outcomes)
+    return any(outcome in FAILING or outcome in ("xfailed", "unfinished") for outcome in outcomes)
 
 
 def first_failing(baseline: Trial) -> str | None:
     """The test that the question is about."""
-    return next((each for each in baseline.nodeids if fails(baseline, each)), None)
+    return next((nodeid for nodeid in baseline.nodeids if fails(baseline, nodeid)), None)
 
 
 def summary(baseline: Trial, trial: Trial, cause: str | None) -> str:

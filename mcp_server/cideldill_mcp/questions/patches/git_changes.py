@@ -154,10 +154,10 @@ def read_patch(text: str) -> dict[str, list[Hunk]]:
     """The hunks of a patch that git made, by the name of the file behind it."""
     with suppress(MalformedDiff):
         return {
-            each.new_name.removeprefix("b/"): [
-                hunk for hunk in each.hunks if hunk.start is not None
+            diff.new_name.removeprefix("b/"): [
+                hunk for hunk in diff.hunks if hunk.start is not None
             ]
-            for each in read_diff(text)
+            for diff in read_diff(text)
         }
     return {}
 
@@ -187,8 +187,8 @@ async def _changes(
     status = await asyncio.to_thread(_ask, root, (*_DIFF, "--name-status", "-z", *commits, "--"))
     if status is None or len(status) > _MOST_STATUS:
         return None
-    changed = {name: each for name, each in read_status(status).items() if name in files}
-    paths = {path for name, each in changed.items() for path in (name, each.before)}
+    changed = {name: change for name, change in read_status(status).items() if name in files}
+    paths = {path for name, change in changed.items() for path in (name, change.before)}
     if not paths:
         return {}
     asked = (*_DIFF, *_AS_PATCH, *commits, "--", *sorted(paths))
@@ -197,8 +197,8 @@ async def _changes(
         return None
     hunks = read_patch(patch.decode("utf-8", "replace"))
     return {
-        name: each if each.is_new else FileChange(each.before, hunks=hunks.get(name, []))
-        for name, each in changed.items()
+        name: change if change.is_new else FileChange(change.before, hunks=hunks.get(name, []))
+        for name, change in changed.items()
     }
 
 

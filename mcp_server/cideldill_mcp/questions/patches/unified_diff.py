@@ -50,7 +50,7 @@ class Hunk:
         """Where the old lines are, as indexes from `after` on; one only if the header is right."""
         if not self.old:  # then the number is that of the line above
             return [self.start or 0] if after <= (self.start or 0) <= len(lines) else []
-        wanted, held = ([line.rstrip("\n") for line in each] for each in (self.old, lines))
+        wanted, held = ([line.rstrip("\n") for line in sequence] for sequence in (self.old, lines))
         size = len(wanted)
         ends = range(after, len(held) - size + 1)
         found = [at for at in ends if held[at] == wanted[0] and held[at : at + size] == wanted]

@@ -96,7 +96,7 @@ def patched_files(
     if not texts.held:
         message = f"there is no patch: give edits ({EDIT}) or a diff"
         raise Refusal(ErrorCode.MISSING_PARAMETER, message, parameter="patch")
-    return [each.checked() for each in texts.held.values()]
+    return [text.checked() for text in texts.held.values()]
 
 
 def patched_start(
@@ -126,7 +126,7 @@ def patched_start(
     if files:
         number, variables[PATCHES] = mkstemp(".json", "patches-", folder)
         with open(number, "w", encoding="utf-8") as stream:
-            json.dump([{"file": each.path, "text": each.text} for each in files], stream)
+            json.dump([{"file": file.path, "text": file.text} for file in files], stream)
     return replace(recipe, command=[*recipe.interpreter, "-m", MODULE, *rest]), variables
 
 
@@ -134,9 +134,9 @@ def _parts(edit: Any) -> list[str]:
     """File, old and new text of an edit; line feeds end the lines, as in texts that were read."""
     given = edit if isinstance(edit, Mapping) else {}
     parts = [given.get(key) for key in _KEYS]
-    if set(given) != set(_KEYS) or not all(isinstance(each, str) for each in parts):
+    if set(given) != set(_KEYS) or not all(isinstance(part, str) for part in parts):
         raise invalid("patch", f"an edit is {str(edit)[:_WIDTH]!r}, expected {EDIT}", EDIT)
-    return [str(each).replace("\r\n", "\n") for each in parts]
+    return [str(part).replace("\r\n", "\n") for part in parts]
 
 
 def _files_of(diff: str) -> list[FileDiff]:

@@ -140,7 +140,7 @@ class Listing:
             return
         self._add_span(self.first, max(self.first, extent(node.body[0])[0] - 1), None, ())
         pending: list[tuple[Node, tuple[LoopNode, ...]]] = [
-            (each, ()) for each in reversed(node.body)
+            (statement, ()) for statement in reversed(node.body)
         ]
         while pending:
             each, loops = pending.pop()
@@ -163,7 +163,7 @@ class Listing:
             for each in (getattr(node, name, ()))
         ]
         if isinstance(node, ast.Try | ast.TryStar):
-            blocks += [(each, loops) for each in node.handlers]
+            blocks += [(handler, loops) for handler in node.handlers]
         if isinstance(node, ast.Match):
             blocks += [(each, loops) for each in node.cases]
         if blocks:

@@ -105,8 +105,8 @@ def _found(asker: Asker, asked: Source, root: str) -> tuple[SourceFiles, list[De
         return files, find(files, file=file, line=asked.line, further=further)
     found: dict[tuple[str, int], Definition] = {}
     for name in _names(asked.function):
-        for each in find(files, function=function_from_root(project, name), further=further):
-            found.setdefault((each.file, each.first), each)
+        for definition in find(files, function=function_from_root(project, name), further=further):
+            found.setdefault((definition.file, definition.first), definition)
     return files, list(found.values())
 
 
@@ -126,6 +126,6 @@ def _counted(asked: Source, found: list[Definition]) -> str | None:
         )
     if asked.function is not None and len(_names(asked.function)) > 1:
         return "*"
-    if all(isinstance(each.node, ast.ClassDef) for each in found):
+    if all(isinstance(definition.node, ast.ClassDef) for definition in found):
         return f"*.{found[0].name.rpartition('.')[2]}.*"
     return asked.function

@@ -82,12 +82,12 @@ def definitions_named(
         if name.word and not any(name.word in line for line in files.lines(file)):
             continue
         of_file = _definitions(files, file, modules[0] if modules else "")
-        found += [each for each in of_file if _is_meant(name, each, modules)]
+        found += [definition for definition in of_file if _is_meant(name, definition, modules)]
     if not found:
         known = _all(files, further)
-        found = [each for each in known if name.is_end_of(each.dotted)]
+        found = [definition for definition in known if name.is_end_of(definition.dotted)]
         if not found:
-            raise _not_found(name, [each.dotted for each in known])
+            raise _not_found(name, [definition.dotted for definition in known])
     return list(_outermost(found))
 
 
@@ -106,9 +106,9 @@ def definition_at(files: SourceFiles, file: str, line: int) -> Definition:
     if tree is None:
         raise Refusal(ErrorCode.INVALID_SOURCE, f"{file} can't be parsed")
     around = [
-        each
-        for each in _definitions(files, shown, _module_of(files, shown))
-        if each.first <= line <= each.last
+        definition
+        for definition in _definitions(files, shown, _module_of(files, shown))
+        if definition.first <= line <= definition.last
     ]
     if around:
         return min(around, key=lambda each: each.last - each.first)
@@ -172,7 +172,7 @@ def _definitions(files: SourceFiles, file: str, module: str) -> list[Definition]
             prefix = f"{name}."
         if not isinstance(node, ast.expr):
             children = ast.iter_child_nodes(node)
-            pending += [(each, prefix) for each in reversed(list(children))]
+            pending += [(child, prefix) for child in reversed(list(children))]
     for name, function, _ in assigned_lambdas(tree):
         first, last = function.lineno, function.end_lineno or function.lineno
         found.append(Definition(name, module, file, first, last, function.made))
@@ -182,10 +182,10 @@ def _definitions(files: SourceFiles, file: str, module: str) -> list[Definition]
 def _outermost(found: Iterable[Definition]) -> Iterator[Definition]:
     """Those that are in no other one."""
     last: dict[str, int] = {}
-    for each in sorted(found, key=lambda each: (each.file, each.first, -each.last)):
-        if each.first > last.get(each.file, 0):
-            last[each.file] = each.last
-            yield each
+    for definition in sorted(found, key=lambda each: (each.file, each.first, -each.last)):
+        if definition.first > last.get(definition.file, 0):
+            last[definition.file] = definition.last
+            yield definition
 
 
 def _all(files: SourceFiles, further: Sequence[str]) -> list[Definition]:

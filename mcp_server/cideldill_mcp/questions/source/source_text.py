@@ -58,12 +58,12 @@ def source_answer(
     lines_run = 0
     definitions = _those_that_ran(definitions, test)
     is_cut = recorded is not None and bool(recorded.cut)
-    for at, each in enumerate(definitions[:DEFINITIONS]):
-        marks = None if test is None else _Marks(each, files, test, is_cut=is_cut)
+    for at, definition in enumerate(definitions[:DEFINITIONS]):
+        marks = None if test is None else _Marks(definition, files, test, is_cut=is_cut)
         lines_run += 0 if marks is None else len(marks.counts)
-        items += _lines_of(each, files, marks, at)
+        items += _lines_of(definition, files, marks, at)
     if len(definitions) > DEFINITIONS:
-        rest = [each.dotted for each in definitions[DEFINITIONS : DEFINITIONS + 5]]
+        rest = [definition.dotted for definition in definitions[DEFINITIONS : DEFINITIONS + 5]]
         more = counted(len(definitions) - DEFINITIONS, "more definition")
         items.append(Item(f"{more}: {', '.join(rest)} …", 0.5, weight=0))
     if recorded is not None and test is not None:
@@ -258,10 +258,10 @@ class _Marks:
             if call.parent is not None and not self._is_own(call.parent)
         )
         callees = Counter(
-            each.code.name
+            child.code.name
             for call in calls
-            for each in call.children
-            if each.code.kind not in BODIES and not self._is_own(each)
+            for child in call.children
+            if child.code.kind not in BODIES and not self._is_own(child)
         )
         for call in calls:
             for name, count in call.library or ():
@@ -312,11 +312,11 @@ def _next(
         )
     missing = {item.number for item in left_out if isinstance(item, _SourceLine)}
     if isinstance(first.node, ast.ClassDef):
-        for each in first.node.body:
-            if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+        for statement in first.node.body:
+            if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            start, end = extent(each)
+            start, end = extent(statement)
             if not missing.isdisjoint(range(start, end + 1)):
-                name = f"{first.dotted}.{each.name}"
+                name = f"{first.dotted}.{statement.name}"
                 steps.append(proposal("test_source", "all of it", function=name))
     return steps[:3]

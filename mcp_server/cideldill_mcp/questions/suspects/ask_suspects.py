@@ -89,7 +89,7 @@ async def suspects(asker: Asker, asked: Suspects, bounds: Bounds) -> dict[str, A
     asked.check()
     bounds.check()
     questions = asker.questions
-    nodeids = [questions.nodeid(each) for each in asked.nodeids]
+    nodeids = [questions.nodeid(nodeid) for nodeid in asked.nodeids]
     if not (nodeids or asked.keyword or asked.markers):
         nodeids = await asyncio.to_thread(_files_of_failures, asker)
     request = TraceRequest(
@@ -155,7 +155,7 @@ def _left_out(recorded: Recorded) -> list[str]:
     if recorded.missing:
         lines.append(f"not found: {_names(recorded.missing)}")
     for file, text in recorded.uncollected[:_NAMED]:
-        last = next((each for each in reversed(text.splitlines()) if each.startswith("E ")), "")
+        last = next((line for line in reversed(text.splitlines()) if line.startswith("E ")), "")
         lines.append(f"{file} can't be collected: {last.removeprefix('E ').strip()}")
     return lines + recorded.cut
 
@@ -202,7 +202,7 @@ def _no_contrast(contrast: Contrast, asked: Suspects, lines: list[str]) -> Refus
         what = f"none of {tests} failed: select failing ones"
     elif failed:
         is_narrow = asked.keyword or asked.markers or any("::" in each for each in asked.nodeids)
-        files = _names(dict.fromkeys(each.nodeid.partition("::")[0] for each in contrast.failing))
+        files = _names(dict.fromkeys(test.nodeid.partition("::")[0] for test in contrast.failing))
         more = f"all of {files}" if is_narrow else f"the folder of {files}"
         what = (
             f"none of {tests} passed, so there is nothing to compare with: select passing ones "

@@ -101,13 +101,13 @@ class Contrast:
             for key in _ran(test):
                 if key in found:
                     found[key].passing.append(test)
-        for each in found.values():
-            count = len(each.failing)
-            each.score = count / sqrt(len(self.failing) * (count + len(each.passing)))
+        for suspect in found.values():
+            count = len(suspect.failing)
+            suspect.score = count / sqrt(len(self.failing) * (count + len(suspect.passing)))
         names = {_function_of(test.nodeid) for test in tests}
         files = frozenset(recorded.test_files)
         ranked = sorted(found.values(), key=lambda each: each.order)
-        self.suspects = [each for each in ranked if not is_of_tests(each.code, files)]
+        self.suspects = [suspect for suspect in ranked if not is_of_tests(suspect.code, files)]
         self.of_tests = [
             each
             for each in ranked
@@ -165,11 +165,11 @@ def suspects_answer(contrast: Contrast, *, limit: int, max_chars: int) -> Answer
     items = list(_items(contrast, shown, of_tests, limit))
 
     def closing(missing: Sequence[Item]) -> str:
-        count = sum(each.weight for each in missing)
+        count = sum(item.weight for item in missing)
         return f"left out: {counted(count, 'line')}; max_chars has room for them"
 
     text, missing = fit(items, max_chars, closing)
-    functions = [each.to_plain() for each in (*shown, *of_tests)]
+    functions = [suspect.to_plain() for suspect in (*shown, *of_tests)]
     return Answer(text, {"functions": functions}, bool(missing), _next(contrast, shown or of_tests))
 
 
@@ -185,14 +185,14 @@ def _items(
         yield Item("failing tests ran no function of your code outside of test files", 1)
     elif not any(map(contrast.is_ran_more, shown)):
         yield Item("failing tests ran no function more than passing tests did", 1)
-    for at, each in enumerate(shown):
-        yield Item(_row(each, contrast), 2 + at)
+    for at, suspect in enumerate(shown):
+        yield Item(_row(suspect, contrast), 2 + at)
     if line := _further(contrast, limit):
         yield Item(line, 12)
     if of_tests:
         yield Item("in test files:", 13, weight=0)
-    for at, each in enumerate(of_tests):
-        yield Item(_row(each, contrast), 14 + at)
+    for at, suspect in enumerate(of_tests):
+        yield Item(_row(suspect, contrast), 14 + at)
 
 
 def _summary(contrast: Contrast) -> str:
@@ -237,10 +237,10 @@ def _with_parameters(nodeid: str) -> str:
 
 def _further(contrast: Contrast, limit: int) -> str:
     """What else only failing tests ran."""
-    only = [each for each in contrast.suspects[limit:] if not each.passing]
+    only = [suspect for suspect in contrast.suspects[limit:] if not suspect.passing]
     if not only:
         return ""
-    names = ", ".join(each.code.name for each in only[:_FURTHER])
+    names = ", ".join(suspect.code.name for suspect in only[:_FURTHER])
     more = " …" if len(only) > _FURTHER else ""
     return f"only failing tests ran {counted(len(only), 'more function')}: {names}{more}"
 

@@ -256,7 +256,7 @@ class _Lines:
         self._listing = listing
         self._value = value
         self._is_failing = focus.call.error is not None
-        handlers = (each for each in listing.nodes.values() if isinstance(each, ast.ExceptHandler))
+        handlers = (node for node in listing.nodes.values() if isinstance(node, ast.ExceptHandler))
         self._caught = {handler.name for handler in handlers}
 
     def of(self, items: Items, depth: int, rank: float) -> list[Item]:
@@ -464,12 +464,12 @@ def _next(test: RecordedTest, focus: Focus) -> list[str]:
     call = focus.call
     steps: dict[Call, str] = {}
     path = deepest(call.children) if call.error is not None else []
-    raised = [each for each in call.children if each.error is not None]
+    raised = [child for child in call.children if child.error is not None]
     if path:
         steps[path[-1]] = "the call that the exception left first"
     elif raised:
         steps[raised[0]] = f"it raised {clipped(raised[0].error or '', 60)}"
-    returned = [each for each in call.children if each.code.kind not in BODIES]
+    returned = [child for child in call.children if child.code.kind not in BODIES]
     if returned:
         steps.setdefault(returned[-1], "the last call in it")
     if call.parent is not None and call.parent.code.kind not in BODIES:

@@ -44,7 +44,7 @@ class Shapes:
 
     def of_round(self, calls: Sequence[Call]) -> tuple[int, ...]:
         """The shape of one round of calls."""
-        return tuple(dict.fromkeys(self._shapes[each] for each in calls))
+        return tuple(dict.fromkeys(self._shapes[call] for call in calls))
 
     def _add(self, call: Call) -> None:
         inside: _Inside = ()
@@ -52,12 +52,12 @@ class Shapes:
         if call.children:
             own = call.code
             found: dict[tuple[int, int], None] = {}
-            for each in call.children:
-                size += self.sizes[each]
-                if each.code is own:
-                    found |= dict.fromkeys(self._insides[each])
+            for child in call.children:
+                size += self.sizes[child]
+                if child.code is own:
+                    found |= dict.fromkeys(self._insides[child])
                 else:
-                    found[each.line, self._shapes[each]] = None
+                    found[child.line, self._shapes[child]] = None
             inside = tuple(found)
         self.sizes[call] = size
         self._insides[call] = inside

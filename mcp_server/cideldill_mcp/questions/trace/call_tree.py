@@ -86,12 +86,12 @@ def tree_answer(
     all_items: list[Item] = [Item(heading(test), -3.0), *notes, *items]
 
     def closing(left_out: Sequence[Item]) -> str:
-        return tree.closing([each for each in left_out if isinstance(each, _Node)], deeper)
+        return tree.closing([item for item in left_out if isinstance(item, _Node)], deeper)
 
     text, left_out = fit(all_items, max_chars, closing, tree.mark)
     if deeper and not left_out:
         text = _with_line(text, tree.closing([], deeper), max_chars)
-    missing = [each for each in left_out if isinstance(each, _Node)]
+    missing = [item for item in left_out if isinstance(item, _Node)]
     fields = {"nodeid": test.nodeid, "outcome": test.outcome, "calls": len(test.calls)}
     return Answer(text, fields, bool(left_out or deeper), _next(test, tree.heaviest(missing)))
 
@@ -115,11 +115,11 @@ def path_text(
     with without_collector():
         tree = _Tree(test, wanted, is_short=True)
         items, _ = tree.items(None, [phase])
-        nodes = [each for each in items if isinstance(each, _Node)]
+        nodes = [item for item in items if isinstance(item, _Node)]
         _prefer_functions(nodes, wanted, spoken)
 
     def closing(left_out: Sequence[Item]) -> str:
-        count = sum(each.weight for each in left_out)
+        count = sum(item.weight for item in left_out)
         return f"  … {counted(count, 'call')} more" if count else "  …"
 
     return fit(items[1:], max_chars, closing, tree.mark, room=30)[0]
@@ -460,10 +460,10 @@ class _Tree:
 
     def mark(self, before: Item | None, missing: Sequence[Item]) -> tuple[str, str]:
         """How many calls are missing: behind the call that they came from, or as a line."""
-        count = sum(each.weight for each in missing)
+        count = sum(item.weight for item in missing)
         if not count:
             return "", ""
-        level = min(each.depth for each in missing)
+        level = min(item.depth for item in missing)
         if before is not None and level > before.depth:
             return f"  (+{counted(count, 'call')})", ""
         return "", f"{self._indent * level}… {counted(count, 'call')}"
@@ -511,7 +511,7 @@ def _next(test: RecordedTest, heavy: Call | None) -> list[str]:
         inmost = path[-1]
         if len(path) > 1:
             steps[inmost] = "each line of the call that the exception left first"
-        returned = [each for each in inmost.children if each.code.kind not in BODIES]
+        returned = [child for child in inmost.children if child.code.kind not in BODIES]
         if returned:
             steps.setdefault(returned[-1], "each line of the call that returned before it")
         steps.setdefault(path[0], "each line of the test")

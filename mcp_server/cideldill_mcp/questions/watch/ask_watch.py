@@ -150,7 +150,7 @@ def _test_with_local(files: SourceFiles, nodeid: str, expression: str) -> str | 
     if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
     parts = ast.walk(ast.parse(expression, mode="eval"))
-    wanted = {each.id for each in parts if isinstance(each, ast.Name)}
+    wanted = {part.id for part in parts if isinstance(part, ast.Name)}
     for node in ast.walk(scope):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name in wanted:

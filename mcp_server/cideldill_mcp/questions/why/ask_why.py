@@ -119,7 +119,7 @@ class _Asking:
         asker = replace(self._asker, earlier=known.get) if known else self._asker
         # Those that failed a moment ago need not run again, each in a process of its own.
         failing = {test.nodeid for test in tests if test.outcome in _FAILING}
-        others = [each for each in seen.recorded.neighbours if each not in failing]
+        others = [neighbour for neighbour in seen.recorded.neighbours if neighbour not in failing]
         if others:
             comparing = against_neighbour(asker, self._question, seen, others)
             compared = await _unless_refused(comparing)

@@ -102,7 +102,7 @@ async def edits(
         return Remarks()
     finder = _Finder(test, of_files, files, redactor, frozenset(test_files))
     now = await asyncio.to_thread(finder.edits, changed, {})
-    if any(not finder.is_of_tests(each.code) for each in now):
+    if any(not finder.is_of_tests(edit.code) for edit in now):
         return finder.remarks(now, None)
     before = {
         changed[name].before if name in changed else name: name
@@ -113,8 +113,8 @@ async def edits(
     if committed is None:
         return finder.remarks(now, None)
     commit, by_name = committed
-    named = {before[name]: each for name, each in by_name.items()}
-    later = {name: each.hunks for name, each in changed.items()}
+    named = {before[name]: change for name, change in by_name.items()}
+    later = {name: change.hunks for name, change in changed.items()}
     then = await asyncio.to_thread(finder.edits, named, later)
     first, second = finder.remarks(then, commit), finder.remarks(now, None)
     return Remarks(first.lines + second.lines, first.evidence + second.evidence)
@@ -167,14 +167,14 @@ class _Finder:
             for hunk in change.hunks[:_MOST_HUNKS]:
                 found += _InHunk(hunk, later.get(name, []), ran, self._redactor).all()
 
-        def order(each: _Edit) -> tuple[bool, bool, tuple[int, int], str, int]:
-            near = self._near(each.code)
-            return self.is_of_tests(each.code), each.is_file, near, each.code.file, each.first
+        def order(edit: _Edit) -> tuple[bool, bool, tuple[int, int], str, int]:
+            near = self._near(edit.code)
+            return self.is_of_tests(edit.code), edit.is_file, near, edit.code.file, edit.first
 
         return sorted(found, key=order)
 
     def _new_file(self, ran: list[Function]) -> _Edit:
-        codes = sorted((each.code for each in ran), key=self._near)
+        codes = sorted((function.code for function in ran), key=self._near)
         named = [code.name for code in codes if not code.name.endswith("<lambda>")] or ["<lambda>"]
         more = len(named) - _MOST_NAMED
         text = f"is new: {', '.join(named[:_MOST_NAMED])}{f' and {more} more' * (more > 0)} ran"
@@ -190,15 +190,15 @@ class _Finder:
             subject = short(self._redactor.redact_text(commit.subject), _SUBJECT)
             where = commit.name
             lines.append(f"last commit: {commit.name} {subject}  ({commit.age})")
-        for each in found[:_MOST_LINES]:
-            what = each.code.file if each.is_file else f"{_place(each)} {each.code.name}"
-            lines.append(f"edited: {what}  ({where})  {each.text}")
+        for edit in found[:_MOST_LINES]:
+            what = edit.code.file if edit.is_file else f"{_place(edit)} {edit.code.name}"
+            lines.append(f"edited: {what}  ({where})  {edit.text}")
         if (more := len(found) - _MOST_LINES) > 0:
             lines.append(f"… {counted(more, 'more edit')} of what ran")
         by = "working tree" if commit is None else f"commit {commit.name}"
         evidence = [
-            Remark(each.code, each.first, each.last, f"{each.reason} ({by})")
-            for each in found[:_MOST_EVIDENCE]
+            Remark(edit.code, edit.first, edit.last, f"{edit.reason} ({by})")
+            for edit in found[:_MOST_EVIDENCE]
         ]
         return Remarks(lines, evidence)
 

@@ -50,20 +50,20 @@ class Culprit:
         """The sum of the weights; of one kind the first counts in full."""
         seen: set[str] = set()
         score = 0.0
-        for each in self.evidence:
-            score += each.weight * (_FURTHER if each.kind in seen else 1)
-            seen.add(each.kind)
+        for finding in self.evidence:
+            score += finding.weight * (_FURTHER if finding.kind in seen else 1)
+            seen.add(finding.kind)
         return score
 
     @property
     def reason(self) -> str:
         """Why, in a few words."""
-        useful = [each for each in self.evidence if each.kind != INSIDE] or self.evidence
-        return "; ".join(dict.fromkeys(each.reason for each in useful[:3]))
+        useful = [finding for finding in self.evidence if finding.kind != INSIDE] or self.evidence
+        return "; ".join(dict.fromkeys(finding.reason for finding in useful[:3]))
 
     def lines(self) -> list[int]:
         """The lines that the evidence is about."""
-        return list(dict.fromkeys(each.line for each in self.evidence if each.line))
+        return list(dict.fromkeys(finding.line for finding in self.evidence if finding.line))
 
     def to_plain(self) -> dict[str, object]:
         """An item of `suspects`."""
@@ -84,12 +84,12 @@ def culprits(found: Iterable[Finding], is_of_a_test: Callable[[Code], bool]) -> 
         is_of_a_test: Whether code is of a test file.
     """
     by_function: dict[Key, Culprit] = {}
-    for each in found:
-        code = each.code
+    for finding in found:
+        code = finding.code
         if code.kind not in BODIES:
-            by_function.setdefault(key_of(code), Culprit(code)).evidence.append(each)
+            by_function.setdefault(key_of(code), Culprit(code)).evidence.append(finding)
     for culprit in by_function.values():
-        culprit.evidence.sort(key=lambda each: -each.weight)
+        culprit.evidence.sort(key=lambda finding: -finding.weight)
     ranked = sorted(by_function.values(), key=lambda each: -each.score)
     return [each for each in ranked if not is_of_a_test(each.code)] or ranked
 

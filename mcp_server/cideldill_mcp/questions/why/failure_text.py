@@ -53,14 +53,14 @@ def _more_of_message(failed: Failed) -> Iterator[str]:
 def _frames(failed: Failed, files: SourceFiles) -> Iterator[str]:
     """The lines of the user's frames, the innermost first; the way to it if it is a library's."""
     library = failed.frames[0] if failed.frames and not failed.frames[0].is_users else None
-    users = [each for each in failed.frames if each.is_users]
+    users = [frame for frame in failed.frames if frame.is_users]
     if library is not None:
         yield f"  raised in {library.function}  {library.file}:{library.line}"
     shown = users if len(users) <= _FRAMES else [*users[: _FRAMES - 1], users[-1]]
-    for each in shown:
-        lines = files.lines(each.file)
-        source = lines[each.line - 1].strip() if 0 < each.line <= len(lines) else ""
-        yield f"  {each.file}:{each.line} {each.function}  {clipped(source, _SOURCE)}".rstrip()
+    for frame in shown:
+        lines = files.lines(frame.file)
+        source = lines[frame.line - 1].strip() if 0 < frame.line <= len(lines) else ""
+        yield f"  {frame.file}:{frame.line} {frame.function}  {clipped(source, _SOURCE)}".rstrip()
     if len(users) > len(shown):
         yield f"  … {len(users) - len(shown)} frames between the last two"
 

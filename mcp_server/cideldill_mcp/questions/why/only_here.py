@@ -95,7 +95,7 @@ def only_here(
     lines += [text for _, text in whole[:_MOST_FUNCTIONS]]
     if (more := len(whole) - _MOST_FUNCTIONS) > 0:
         lines.append(f"… {counted(more, 'more function')} only here")
-    evidence = [each for each, _ in inside + whole]
+    evidence = [remark for remark, _ in inside + whole]
     return Remarks(lines, evidence[:_MOST_EVIDENCE])
 
 
@@ -128,9 +128,9 @@ class _Comparison:
         if not self._there:
             return []
         found = [
-            each.code
-            for key, each in self._before.items()
-            if not self._is_of_tests(each.code) and not any(key in ran for ran in self._there)
+            function.code
+            for key, function in self._before.items()
+            if not self._is_of_tests(function.code) and not any(key in ran for ran in self._there)
         ]
         # Those inside of one that is there are a part of it.
         outer = [code for code in found if not any(_is_inside(code, other) for other in found)]
@@ -222,7 +222,7 @@ def _regions(listing: Listing, wanted: Collection[int]) -> Iterator[_Region]:
     pending: list[tuple[Sequence[ast.stmt], str, Node | None]] = [(listing.node.body, "", None)]
     while pending:
         block, behind, branch = pending.pop()
-        statements = [each for each in block if not _is_neutral(each)]
+        statements = [statement for statement in block if not _is_neutral(statement)]
         at = 0
         deeper: list[tuple[Sequence[ast.stmt], str, Node | None]] = []
         while at < len(statements):
@@ -289,7 +289,7 @@ def _is_neutral(node: ast.stmt) -> bool:
 def _start(node: ast.stmt) -> int:
     """The first line of a statement, with decorators."""
     decorators = node.decorator_list if isinstance(node, _DEFINITIONS) else []
-    return min([node.lineno, *(each.lineno for each in decorators)])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def _line(node: Node) -> int:

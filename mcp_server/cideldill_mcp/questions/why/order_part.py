@@ -64,7 +64,7 @@ def _readers(compared: Compared | None) -> list[Code]:
     call = None if first is None else first.left
     if call is None:
         return []
-    codes = [call.code, *(each.code for each in call.children)]
+    codes = [call.code, *(child.code for child in call.children)]
     return list({code.number: code for code in codes}.values())
 
 

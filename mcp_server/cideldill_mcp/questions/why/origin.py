@@ -102,14 +102,14 @@ def fed_by(test: RecordedTest, origin: Origin) -> list[list[Call]]:
     the last argument comes first.
     """
     earlier = [
-        each
-        for each in test.calls.values()
-        if each.result is not None and 0 < each.ended_at < origin.call.begun_at
+        call
+        for call in test.calls.values()
+        if call.result is not None and 0 < call.ended_at < origin.call.begun_at
     ]
-    earlier.sort(key=lambda each: each.ended_at)
+    earlier.sort(key=lambda call: call.ended_at)
     found: list[list[Call]] = []
     for _, text in reversed(origin.call.args):
-        gave = [each for each in earlier if each.result == text and not _says_little(text)]
+        gave = [call for call in earlier if call.result == text and not _says_little(text)]
         if gave and gave[-1].code is not origin.call.code:
             chain = _inward(gave[-1], text)
             found.append(chain[chain.index(gave[-1]) :])
@@ -274,7 +274,7 @@ def _of_attribute(recorded: Recorded, calls: list[Call], failed: Failed) -> Orig
         if step is None:
             continue
         left = [call for call in calls if _has_left(recorded, call, step[0], text)]
-        outer = {id(each) for call in left for each in ancestors(call)}
+        outer = {id(ancestor) for call in left for ancestor in ancestors(call)}
         inner = [call for call in left if id(call) not in outer]
         if inner:
             return Origin([*ancestors(inner[-1]), inner[-1]], text, side, step[0])
@@ -306,7 +306,7 @@ def _inward(call: Call, text: str) -> list[Call]:
     """From a call to the inmost one that gave the same."""
     chain = [*ancestors(call), call]
     while True:
-        inner = [each for each in chain[-1].children if each.result == text]
+        inner = [child for child in chain[-1].children if child.result == text]
         if not inner or inner[-1].code.kind in BODIES:
             return chain
         chain.append(inner[-1])
@@ -358,7 +358,7 @@ def _leaves(recorded: Recorded, call: Call) -> Iterator[tuple[str, str]]:
     for name, state in (call.ended or {}).items():
         leaves = recorded.leaves.get(state, {})
         before = {} if name == RESULT else recorded.leaves.get((call.begun or {}).get(name, ""), {})
-        yield from (each for each in leaves.items() if before.get(each[0]) != each[1])
+        yield from (item for item in leaves.items() if before.get(item[0]) != item[1])
 
 
 def _is_literal(expression: str) -> bool:

@@ -110,7 +110,7 @@ def path_part(
         return None
     origin = origin_of(recorded, test)
     wanted = [] if origin is None else origin.chain
-    spoken = {key_of(each.code) for each in findings}
+    spoken = {key_of(finding.code) for finding in findings}
     lines = path_text(test, phase, wanted, spoken, _PATH).splitlines()
     if not lines:
         return None
@@ -186,14 +186,14 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
         what = f"gave an argument of {origin.call.code.name}"
         found.append(Finding(chain[-1].code, "fed", 1.2 / at, what))
         found += [
-            Finding(each.code, INSIDE, 0.6 / at, f"ran inside of {call.code.name}")
+            Finding(child.code, INSIDE, 0.6 / at, f"ran inside of {call.code.name}")
             for call in chain
-            for each in call.children[-3:]
+            for child in call.children[-3:]
         ]
     inner = [
-        each
-        for each in origin.call.children
-        if each.has_ended and each.code is not origin.call.code
+        child
+        for child in origin.call.children
+        if child.has_ended and child.code is not origin.call.code
     ]
     found += [
         Finding(call.code, "path", 0.9 / (at + 1), f"its result went into {origin.call.code.name}")
@@ -254,7 +254,7 @@ def swallowed_part(test: RecordedTest) -> Part | None:
         Finding(each.code, "swallowed", 1.6 if each.caught.left else 0.8, each.reason)
         for each in swallowers(test, _SWALLOWED)
     ]
-    lines = ["swallowed:", *(f"  {each}" for each in lines)]
+    lines = ["swallowed:", *(f"  {line}" for line in lines)]
     return Part("swallowed", lines, evidence, least=300)
 
 
@@ -278,14 +278,14 @@ def only_here_part(
     found = only_here(test, tests, files, test_files)
     passing = [functions(each.ran) for each in tests if each.outcome == "passed"]
     evidence = [
-        Finding(each.code, "only_here", _only_here_weight(each), each.reason, each.first)
-        for each in found.evidence
+        Finding(remark.code, "only_here", _only_here_weight(remark), remark.reason, remark.first)
+        for remark in found.evidence
     ]
     evidence += _seldom(test, passing)
     if not found.lines:
         return None if not evidence else Part("", [], evidence)
     head, *lines = found.lines
-    lines = [f"only here, {head}", *(f"  {each}" for each in lines)]
+    lines = [f"only here, {head}", *(f"  {line}" for line in lines)]
     return Part("only_here", lines, evidence, least=500)
 
 
@@ -297,11 +297,11 @@ def _only_here_weight(remark: Remark) -> float:
 
 def _seldom(test: RecordedTest, passing: Sequence[Mapping[Key, Function]]) -> Iterator[Finding]:
     """Functions that few of the passing neighbours ran."""
-    for key, each in functions(test.ran).items():
+    for key, function in functions(test.ran).items():
         count = sum(key in ran for ran in passing)
         if 0 < count <= len(passing) // 2:
             reason = f"ran in {count} of {len(passing)} passing neighbours"
-            yield Finding(each.code, "seldom", 0.8 * (1 - count / len(passing)), reason)
+            yield Finding(function.code, "seldom", 0.8 * (1 - count / len(passing)), reason)
 
 
 def differs_part(compared: Compared) -> Part | None:
@@ -312,6 +312,6 @@ def differs_part(compared: Compared) -> Part | None:
     head = f"differs from {compared.right.test.nodeid} ({compared.how}):"
     line = 0 if compared.inside is None else compared.inside.parting.line
     found = [Finding(first.left.code, "differs", 4.0, "got the same and did something else", line)]
-    inner = [] if first.child is None else [each for each in first.child if each is not None]
-    found += [Finding(each.code, "differs", 1.0, "called otherwise") for each in inner[:1]]
+    inner = [] if first.child is None else [call for call in first.child if call is not None]
+    found += [Finding(call.code, "differs", 1.0, "called otherwise") for call in inner[:1]]
     return Part("differs", [head, *what_differs(compared)], found, most=700, least=600)

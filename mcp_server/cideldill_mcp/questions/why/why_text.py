@@ -52,11 +52,11 @@ def why_answer(
         files: The sources.
         max_chars: Most characters of the text.
     """
-    found = [each for part in parts for each in part.evidence]
+    found = [finding for part in parts for finding in part.evidence]
     everyone = culprits(found, of_tests(recorded))
     ranked = everyone[:SUSPECTS]
-    names = [f"{at}. {_head(each)}" for at, each in enumerate(ranked, 1)]
-    kept = sum(len(each) + 1 for each in names) + min(max_chars // 4, 1_000) * bool(ranked)
+    names = [f"{at}. {_head(culprit)}" for at, culprit in enumerate(ranked, 1)]
+    kept = sum(len(name) + 1 for name in names) + min(max_chars // 4, 1_000) * bool(ranked)
     present = [each for each in parts if each.lines]
     texts = _fitted(present, max_chars - kept)
     is_cut = sum(map(len, texts)) < sum(each.size - 1 for each in present)
@@ -68,17 +68,17 @@ def why_answer(
     room -= sum(len(each) + 1 for each in shown)
     texts += _lines_of(everyone[SUSPECTS:], ran, files, room)
     given = [part.name for part in parts if part.lines] + ["suspects"] * bool(ranked)
-    fields = {"parts": given, "suspects": [each.to_plain() for each in ranked]}
+    fields = {"parts": given, "suspects": [culprit.to_plain() for culprit in ranked]}
     text = clipped("\n".join(texts), max_chars)
     return Answer(text, fields, is_cut, _next(test, everyone, text))
 
 
 def _fitted(parts: Sequence[Part], room: int) -> list[str]:
     """The texts of the parts: each has what it needs at least, the rest of the room in turn."""
-    shares = [min(each.size, each.least) for each in parts]
+    shares = [min(part.size, part.least) for part in parts]
     left = room - sum(shares) - len(parts)
-    for at, each in enumerate(parts):
-        more = max(0, min(each.size - shares[at], each.most - shares[at], left))
+    for at, part in enumerate(parts):
+        more = max(0, min(part.size - shares[at], part.most - shares[at], left))
         shares[at] += more
         left -= more
     at = len(parts) - 1
@@ -89,7 +89,7 @@ def _fitted(parts: Sequence[Part], room: int) -> list[str]:
     if left < 0:
         shares[0] += left
     return [
-        each.text(share) if share > 0 else "" for each, share in zip(parts, shares, strict=True)
+        part.text(share) if share > 0 else "" for part, share in zip(parts, shares, strict=True)
     ]
 
 
@@ -200,10 +200,10 @@ def _next(test: RecordedTest, everyone: Sequence[Culprit], text: str) -> list[st
     """The source of functions that are not shown, those first for which more speaks; then lines."""
     nodeid = test.nodeid
     hidden = [
-        each.code.dotted
-        for each in everyone
-        if f"def {each.code.name.rpartition('.')[2]}(" not in text
-        and each.code.name.rpartition(".")[2].isidentifier()
+        culprit.code.dotted
+        for culprit in everyone
+        if f"def {culprit.code.name.rpartition('.')[2]}(" not in text
+        and culprit.code.name.rpartition(".")[2].isidentifier()
     ]
     steps = [
         proposal(
@@ -214,7 +214,7 @@ def _next(test: RecordedTest, everyone: Sequence[Culprit], text: str) -> list[st
     ]
     why = "each line of a call of it"
     steps += [
-        proposal("test_trace", why, nodeid=nodeid, function=each.code.dotted)
-        for each in everyone[:2]
+        proposal("test_trace", why, nodeid=nodeid, function=culprit.code.dotted)
+        for culprit in everyone[:2]
     ]
     return [*steps[:3], proposal("test_trace", "all calls of the test", nodeid=nodeid)]
