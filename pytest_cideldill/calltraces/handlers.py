@@ -206,13 +206,13 @@ def _named(name: str, names: Mapping[str, Any], frame: FrameType) -> Any:
 def _flat(value: Any) -> list[type] | None:
     """A class, or tuples of classes, as a list; None: it is something else."""
     if type(value) is tuple:
-        found: list[type] = []
+        classes: list[type] = []
         for each in value:
             inner = _flat(each)
             if inner is None:
                 return None
-            found += inner
-        return found
+            classes += inner
+        return classes
     return [value] if layout.flags(type(value)) & layout.IS_CLASS else None
 
 
@@ -260,12 +260,12 @@ def _may_end(shown: list[dis.Instruction], at: int) -> bool:
 
 
 def _line(instruction: dis.Instruction) -> int:
-    found = instruction.positions
-    return (found.lineno if found is not None else None) or 0
+    positions = instruction.positions
+    return (positions.lineno if positions is not None else None) or 0
 
 
 def _lines_of(instruction: dis.Instruction) -> range:
-    found = instruction.positions
-    if found is None or found.lineno is None:
+    positions = instruction.positions
+    if positions is None or positions.lineno is None:
         return range(0)
-    return range(found.lineno, (found.end_lineno or found.lineno) + 1)
+    return range(positions.lineno, (positions.end_lineno or positions.lineno) + 1)

@@ -115,22 +115,22 @@ class LeftBehind:
             frame: Its locals are there still.
             place: The offset at which the exception came up in it, or arrived.
         """
-        found = self._stores(frame)
-        if not found.stores:
+        stores = self._stores(frame)
+        if not stores.stores:
             return []
-        place = found.instruction(place)
+        place = stores.instruction(place)
         names = read_aside(frame) if frame.f_code.co_flags & _OPTIMIZED else {}
         by_chain: dict[tuple[int, tuple[Step, ...]], Left] = {}
-        behind = found.reached([found.on_error[place]]) if place in found.on_error else set()
-        for store in found.stores:
+        behind = stores.reached([stores.on_error[place]]) if place in stores.on_error else set()
+        for store in stores.stores:
             if not store.sets or store.offset == place:
                 continue
-            if place in found.reached([0], without=store.offset):
+            if place in stores.reached([0], without=store.offset):
                 continue  # there is a way around it
-            others = [each for each in found.stores if each.chain.text == store.chain.text]
+            others = [each for each in stores.stores if each.chain.text == store.chain.text]
             if any(each.offset in behind for each in others):
                 continue  # the frame puts it in order as the exception leaves
-            later = found.reached(found.following[store.offset])
+            later = stores.reached(stores.following[store.offset])
             lines = [store.line, *(each.line for each in others if each.offset in later)]
             left = self._left(store.chain, tuple(dict.fromkeys(lines)), names, frame)
             if left is not None:

@@ -74,8 +74,8 @@ def find_loop(error: BaseException | None, frame: FrameType | None) -> OpenLoop 
 
 def context_of(error: BaseException | None) -> Context | None:
     """The context of the task that an exception has ended, if one is known and free."""
-    found = (_free(context) for _, context in _of_traceback(error))
-    return next((context for context in found if context is not None), None)
+    contexts = (_free(context) for _, context in _of_traceback(error))
+    return next((context for context in contexts if context is not None), None)
 
 
 def _candidates(
@@ -323,7 +323,7 @@ def _is_begun(task: Any, loop: Any) -> bool:
 
 def _take_over(inner: Context, outer: Context | None) -> None:
     """Set the variables in a context that were set in its copy."""
-    known = copy_context() if outer is None else outer
+    context = copy_context() if outer is None else outer
     for variable, value in inner.items():
-        if variable is not _BEGUN and known.get(variable, _MISSING) is not value:
+        if variable is not _BEGUN and context.get(variable, _MISSING) is not value:
             in_context(outer, variable.set, value)

@@ -74,15 +74,15 @@ def statement_at(code: CodeType, line: int, text: Text) -> ast.stmt | None:
     lines, shift = text.lines, text.shift
     if not 0 < line + shift <= len(lines):
         return None
-    found = None
+    statement = None
     if not code.co_name.startswith("<"):  # those are expressions, parts of a statement
         last = max((end or 0 for _, end, _, _ in code.co_positions()), default=0) + shift
-        found = _statement_among(lines[:last], code.co_firstlineno + shift, line + shift)
-    if found is None and len(lines) <= _MOST_LINES:
-        found = _statement_among(lines, 1, line + shift)
-    if found is not None and shift:
-        ast.increment_lineno(found, -shift)
-    return found
+        statement = _statement_among(lines[:last], code.co_firstlineno + shift, line + shift)
+    if statement is None and len(lines) <= _MOST_LINES:
+        statement = _statement_among(lines, 1, line + shift)
+    if statement is not None and shift:
+        ast.increment_lineno(statement, -shift)
+    return statement
 
 
 def _statement_among(lines: Sequence[str], first: int, line: int) -> ast.stmt | None:

@@ -155,13 +155,13 @@ def _describe_greenlets(lens: Lens) -> Iterator[dict[str, Any]]:
 
 
 def _all(stacks: dict[int, list[FrameType]]) -> list[Task]:
-    found = []
+    tasks = []
     if asyncio_tasks.is_loaded():
-        found += [asyncio_tasks.read(each) for each in asyncio_tasks.find()]
+        tasks += [asyncio_tasks.read(each) for each in asyncio_tasks.find()]
     if trio_tasks.is_loaded():
         for ident, stack in stacks.items():
-            found += [trio_tasks.read(each, ident) for each in trio_tasks.find(stack)]
-    return found
+            tasks += [trio_tasks.read(each, ident) for each in trio_tasks.find(stack)]
+    return tasks
 
 
 def _state(task: Task) -> str:

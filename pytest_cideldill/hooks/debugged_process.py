@@ -154,9 +154,9 @@ class Debugged(Host):
     def hear(self, *, passes: bool) -> list[Callable[[], object]]:
         if not self._has_client:
             return []
-        asked = UserBreakpoints(self.manager, passes=passes)
-        asked.install()
-        return [asked.restore, self.manager.control.hear_signals()]
+        breakpoints = UserBreakpoints(self.manager, passes=passes)
+        breakpoints.install()
+        return [breakpoints.restore, self.manager.control.hear_signals()]
 
     def release(self) -> None:
         self.manager.release("stop")

@@ -290,11 +290,11 @@ def _hello(
 
 def _uses_xdist(config: pytest.Config) -> bool:
     """As xdist will decide."""
-    known = config.known_args_namespace
-    if (number := getattr(known, "numprocesses", None)) is not None:
+    options = config.known_args_namespace
+    if (number := getattr(options, "numprocesses", None)) is not None:
         return bool(number)
-    is_on = getattr(known, "distload", False) or getattr(known, "dist", "no") != "no"
-    return is_on and bool(getattr(known, "tx", None))
+    is_on = getattr(options, "distload", False) or getattr(options, "dist", "no") != "no"
+    return is_on and bool(getattr(options, "tx", None))
 
 
 def _copied_by_xdist() -> list[str]:

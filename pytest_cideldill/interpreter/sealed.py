@@ -436,27 +436,27 @@ def _anew(name: str, spec: ModuleSpec | None) -> ModuleType:
         PatchedEarlier: It can be made only once.
     """
     built_in: Any = BuiltinImporter
-    found = _made_of_c(spec or ModuleSpec(name, built_in))
-    if (library := _patcher(found)) is not None:
+    module = _made_of_c(spec or ModuleSpec(name, built_in))
+    if (library := _patcher(module)) is not None:
         raise PatchedEarlier(
             f"{library} has replaced functions of {name} before pytest-cideldill was loaded, which "
             f"needs those of Python: have it do so in a conftest"
         )
-    return found
+    return module
 
 
 def _dynamic(spec: ModuleSpec) -> ModuleType:
     """A C module from its file, past `sys.modules`."""
     was_loaded = spec.name in sys.modules
-    found = _made_of_c(spec)
+    module = _made_of_c(spec)
     if not was_loaded:
         sys.modules.pop(spec.name, None)
-    return found
+    return module
 
 
 def _made_of_c(spec: ModuleSpec) -> ModuleType:
     """Make a module by its loader; its own imports go through the program's `__import__`."""
     loader: Any = spec.loader
-    found: ModuleType = loader.create_module(spec)
-    loader.exec_module(found)
-    return found
+    module: ModuleType = loader.create_module(spec)
+    loader.exec_module(module)
+    return module

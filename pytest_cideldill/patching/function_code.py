@@ -54,9 +54,9 @@ def _getter() -> Callable[[Callable[..., Any]], CodeType]:
     """The original getter, from before copies of this module exchanged it; a new descriptor."""
     if _SLOT is None:
         return _DESCRIPTOR.__get__  # type: ignore[no-any-return]
-    known = _Definition.from_address(_SLOT.value)
-    if known.get == _CALCULATE:
-        return known.closure._code_of  # type: ignore[no-any-return]
+    definition = _Definition.from_address(_SLOT.value)
+    if definition.get == _CALCULATE:
+        return definition.closure._code_of  # type: ignore[no-any-return]
     make = _Making(("PyDescr_NewGetSet", ctypes.pythonapi))
     return make(FunctionType, _SLOT.value).__get__  # type: ignore[no-any-return]
 
@@ -90,9 +90,9 @@ def show(shown: Callable[[CodeType], CodeType]) -> None:
     """
     if _SLOT is None:
         return
-    known = _Definition.from_address(_SLOT.value)
-    if known.name != b"__code__":
+    definition = _Definition.from_address(_SLOT.value)
+    if definition.name != b"__code__":
         return
-    ours = _Definition(known.name, _CALCULATE, known.set, known.doc, _Shown(shown))
+    ours = _Definition(definition.name, _CALCULATE, definition.set, definition.doc, _Shown(shown))
     _Counting(("Py_IncRef", ctypes.pythonapi))(ours)  # functions are read until the very end
     _SLOT.value = ctypes.addressof(ours)

@@ -117,13 +117,13 @@ class FunctionProbes:
         name = parse_function_name(spec.function_name)
         if spec.condition:
             compile_condition(spec.condition)
-        known = self._breakpoints.get(spec.id)
-        tally = known.tally if known else Tally(from_start=from_start)
-        if known:
+        probe = self._breakpoints.get(spec.id)
+        tally = probe.tally if probe else Tally(from_start=from_start)
+        if probe:
             tally.watching.change(True)
         self._were_any = True
         self._order += 1
-        order = known.order if known else self._order
+        order = probe.order if probe else self._order
         self._breakpoints[spec.id] = FunctionProbe(spec, name, order, tally)
         self._meanings.renew()
         self._hits.renew(spec.id)
@@ -213,10 +213,10 @@ class FunctionProbes:
         """
         if not self._were_any:
             return []
-        found = self._find_all() if started is None else self._find_in(*started)
+        functions = self._find_all() if started is None else self._find_in(*started)
         self._hits.choose()
         self._headroom.set(wanted=self._hits.act_on_any)
-        for function in found:
+        for function in functions:
             self._swap(function)
         self._bound = frozenset(id(each.code) for each in self._swapped.values())
         return [self._binding(breakpoint) for breakpoint in self._breakpoints.values()]
@@ -256,9 +256,9 @@ class FunctionProbes:
             if not any(code_of(function) is code for function in young):
                 return self._find_all()
         nested, _ = self._nesting.grow([(code, module)])
-        found, governing = self._meanings.of(young, self._is_apart)
+        functions, governing = self._meanings.of(young, self._is_apart)
         self._hits.governing = self._hits.governing | governing | nested
-        return found
+        return functions
 
     def _swap(self, function: FunctionType) -> None:
         """Intercept a function; one whose calls are only recorded needs nothing but that."""

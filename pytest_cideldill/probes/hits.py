@@ -57,8 +57,8 @@ class Narrowing:
 
     def keys_of(self, id: str) -> list[int]:
         """The functions that a breakpoint governs for some instances."""
-        found = self.choices.items()
-        return [key for key, narrow in found if any(probe.id == id for _, probe in narrow)]
+        items = self.choices.items()
+        return [key for key, narrow in items if any(probe.id == id for _, probe in narrow)]
 
     def chosen(self, key: int, args: tuple[Any, ...]) -> FunctionProbe | None:
         """The breakpoint that governs a call of a function that is in here."""

@@ -95,18 +95,18 @@ class LineProbes:
         Raises:
             ValueError: Its condition or its template is malformed.
         """
-        known = self._probes.get(spec.id)
-        if known is None:
+        probe = self._probes.get(spec.id)
+        if probe is None:
             spec = replace(spec, file=self._project.here(spec.file))
-            known = LineProbe(spec, from_start=from_start)
+            probe = LineProbe(spec, from_start=from_start)
             try:
-                Watcher(known, _TRIAL, self._surroundings)
+                Watcher(probe, _TRIAL, self._surroundings)
             except RecursionError as error:
                 raise ValueError("the expressions are nested too deeply") from error
-        elif known.is_watching != spec.enabled:
-            known.enable(spec.enabled)
-        self._replace({**self._probes, spec.id: known})
-        return known
+        elif probe.is_watching != spec.enabled:
+            probe.enable(spec.enabled)
+        self._replace({**self._probes, spec.id: probe})
+        return probe
 
     def arm(self, file: str | None = None) -> None:
         """Arm what is wanted in code of a file, or of all, that exists already.

@@ -186,13 +186,13 @@ class Meanings:
     def _candidates(self, file: str) -> list[FunctionProbe]:
         """The breakpoints that may mean a function defined in this file."""
         known = self._by_file
-        found = known.get(file)
-        if found is None:
-            found = [] if self._project.is_ours(file) else list(self._breakpoints.values())
+        probes = known.get(file)
+        if probes is None:
+            probes = [] if self._project.is_ours(file) else list(self._breakpoints.values())
             if not self._project.is_user(file):
-                found = [probe for probe in found if probe.name.precision is Precision.EXACT]
-            known[file] = found
-        return found
+                probes = [probe for probe in probes if probe.name.precision is Precision.EXACT]
+            known[file] = probes
+        return probes
 
     def _best(
         self, function: FunctionType, candidates: list[FunctionProbe]

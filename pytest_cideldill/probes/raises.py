@@ -62,16 +62,16 @@ class RaiseProbes:
         `from_start`: no code of the tests has run yet.
         """
         self.were_any = True
-        known = self._probes.get(spec.id)
-        if known is None:
-            known = RaiseProbe(spec, from_start=from_start)
-            known.resolve()
+        probe = self._probes.get(spec.id)
+        if probe is None:
+            probe = RaiseProbe(spec, from_start=from_start)
+            probe.resolve()
         else:
-            known.spec = replace(known.spec, enabled=spec.enabled)
-            known.watching.change(spec.enabled)
-        self._replace({**self._probes, spec.id: known})
-        self._send(known.bound)
-        return known.bound
+            probe.spec = replace(probe.spec, enabled=spec.enabled)
+            probe.watching.change(spec.enabled)
+        self._replace({**self._probes, spec.id: probe})
+        self._send(probe.bound)
+        return probe.bound
 
     def unhit(self) -> dict[str, Fact]:
         """Why each was not hit."""
@@ -93,10 +93,10 @@ class RaiseProbes:
 
         To be called at the start of each phase of a test.
         """
-        found = [probe for probe in self._probes.values() if not probe.known and probe.resolve()]
-        if found:
+        probes = [probe for probe in self._probes.values() if not probe.known and probe.resolve()]
+        if probes:
             self._replace(self._probes)  # what was decided about classes may be wrong now
-        for probe in found:
+        for probe in probes:
             self._send(probe.bound)
         self._reach()
 
@@ -108,8 +108,8 @@ class RaiseProbes:
         scopes = self._first_seen(frame, traceback)
         if not scopes:
             return
-        found = [probe for probe in self._meaning(type(error)) if probe.spec.first_chance]
-        hit = self._count(probe for probe in found if probe.spec.scope in scopes)
+        probes = [probe for probe in self._meaning(type(error)) if probe.spec.first_chance]
+        hit = self._count(probe for probe in probes if probe.spec.scope in scopes)
         if hit is not None:
             self._stop(hit, frame, error, traceback)
 

@@ -53,7 +53,7 @@ def find_replacement(text: str, project: Project) -> Replacement:
         raise Refusal(
             ErrorCode.FUNCTION_NOT_FOUND, f"{text!r} is a glob; name one function", function=text
         )
-    naming, found = Naming(project), dict[str, FunctionType]()
+    naming, functions = Naming(project), dict[str, FunctionType]()
     for each in existing_functions():
         if is_stand_in(each):
             continue
@@ -62,12 +62,12 @@ def find_replacement(text: str, project: Project) -> Replacement:
         file = project.relative(path) if name.path is not None else ""
         is_meant = name.precision is Precision.EXACT or project.is_user(path)
         if is_meant and name.matches(*naming.name(each, code), file):
-            found.setdefault(naming.path(each, code), each)
-    if len(found) == 1:
-        ((path, function),) = found.items()
+            functions.setdefault(naming.path(each, code), each)
+    if len(functions) == 1:
+        ((path, function),) = functions.items()
         return Replacement(path, function)
-    if found:
-        several = ", ".join(sorted(found)[:_MOST_NAMED])
+    if functions:
+        several = ", ".join(sorted(functions)[:_MOST_NAMED])
         raise Refusal(
             ErrorCode.FUNCTION_NOT_FOUND,
             f"{text!r} means several functions: {several}; give the dotted path",

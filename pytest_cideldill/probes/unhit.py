@@ -162,13 +162,13 @@ def _elsewhere(file: str) -> str | None:
     """
     path = "/" + file.replace(os.sep, "/")
     stem = path.removesuffix(".py").removesuffix("/__init__")
-    found = {
+    modules = {
         name: module
         for name, module in list(sys.modules.items())
         if type(name) is str and stem.endswith("/" + name.replace(".", "/"))
     }
-    for name in sorted(found, key=len, reverse=True):
-        other = file_of_module(found[name])
+    for name in sorted(modules, key=len, reverse=True):
+        other = file_of_module(modules[name])
         if other is not None:
             is_it = f"/{other.replace(os.sep, '/')}".endswith(path)
             return None if is_it else f"{name} came from {other}"

@@ -192,8 +192,8 @@ def are_parts_right(values: Mapping[str, Any]) -> bool:
     """Whether what stands in an object, and in the objects in it, is of the types that we write."""
     kinds, checks = _of_keys()
     for key, value in values.items():  # there may be very many
-        if (known := kinds.get(key)) is not None:
-            if type(value) not in known:
+        if (classes := kinds.get(key)) is not None:
+            if type(value) not in classes:
                 return False
         elif (check := checks.get(key)) is not None and not check(value):
             return False

@@ -38,17 +38,17 @@ def run_folders(record: Path) -> list[Path]:
         for path in sorted(record.glob(f"{RUN}*"))
         if os.path.dirname(os.path.realpath(path)) == real
     )
-    found = [path for path in inside if _has_events(path)]
-    if not found and _has_events(record):
-        found, record = [record], record.parent
-    if not found:
+    paths = [path for path in inside if _has_events(path)]
+    if not paths and _has_events(record):
+        paths, record = [record], record.parent
+    if not paths:
         raise NoRecord(
             f"{record} holds no recorded run; pytest --cideldill-record={record} makes one"
         )
     refuse_newer(record)
-    for path in found:
+    for path in paths:
         _refuse(path, _version_of_run(path))
-    return found
+    return paths
 
 
 def refuse_newer(record: Path) -> None:

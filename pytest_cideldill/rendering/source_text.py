@@ -121,8 +121,8 @@ class Texts:
         file = file_now(code.co_filename)
         if file.endswith(_PYTHON) or file.startswith("<"):
             return file, line, True
-        found = self._compare(code, file, self._read(file), is_rewritten=False)
-        return file, line, found is not None
+        text = self._compare(code, file, self._read(file), is_rewritten=False)
+        return file, line, text is not None
 
     def source(self, frame: FrameType, line: int) -> tuple[str, str | None]:
         """The stripped text of a line, empty when it is unknown, and a remark or None."""
@@ -146,9 +146,9 @@ class Texts:
         is_python = file.endswith(_PYTHON)
         if is_python and stamp[0] <= _STARTED:
             return Text(lines)
-        found = self._compare(frame.f_code, file, versions, is_rewritten=_REWRITTEN in names)
-        if found is not None:
-            return found
+        text = self._compare(frame.f_code, file, versions, is_rewritten=_REWRITTEN in names)
+        if text is not None:
+            return text
         if is_python:
             return _EDITED
         return Text(lines) if _is_mapped(frame) else _FOREIGN

@@ -329,13 +329,13 @@ class Story(Listener):
         return test.is_held
 
     def _tracepoint(self, id: str) -> Tracepoint:
-        found = self.tracepoints.get(id)
-        if found is None:
+        tracepoint = self.tracepoints.get(id)
+        if tracepoint is None:
             if hash(id) in self._unheld or not self.extent.takes("tracepoint"):
                 self._unheld.add(hash(id))
                 return Tracepoint(id, id)  # nobody sees it
-            found = self.tracepoints[id] = Tracepoint(id, id)
-        return found
+            tracepoint = self.tracepoints[id] = Tracepoint(id, id)
+        return tracepoint
 
     def _declared(self, values: dict[str, Any]) -> None:
         tracepoint = self._tracepoint(values["id"])
@@ -368,10 +368,10 @@ def runs_in(record: Path, wanted: str = "") -> list[Path]:
     Raises:
         ValueError: There is none; the message says where and what there is.
     """
-    found = run_folders(record)
-    chosen = [path for path in found if path.name.endswith(wanted)]
+    paths = run_folders(record)
+    chosen = [path for path in paths if path.name.endswith(wanted)]
     if not chosen:
-        raise ValueError(f"no run {wanted!r}; there are {', '.join(path.name for path in found)}")
+        raise ValueError(f"no run {wanted!r}; there are {', '.join(path.name for path in paths)}")
     return chosen
 
 

@@ -165,20 +165,20 @@ def _catalog(request: Request) -> Reply:
     except (AttributeError, TypeError, ValueError) as error:
         raise _Malformed(f"known or name: {error}") from error
     further = request.get("further") or []
-    found = scan(_text(request, "root"), further=further, known=stamps, name=name, **seconds)
+    catalog = scan(_text(request, "root"), further=further, known=stamps, name=name, **seconds)
     return {
-        "files": found.files,
-        "unchanged": found.unchanged,
+        "files": catalog.files,
+        "unchanged": catalog.unchanged,
         "contents": {
             file: {
                 "stamp": content.stamp,
                 "functions": [_function(function) for function in content.functions],
                 "problem": content.problem,
             }
-            for file, content in found.contents.items()
+            for file, content in catalog.contents.items()
         },
-        "unread": found.unread,
-        "is_complete": found.is_complete,
+        "unread": catalog.unread,
+        "is_complete": catalog.is_complete,
     }
 
 

@@ -227,10 +227,10 @@ class SourceMap:
         return len(text) - len(text.lstrip()) + 1
 
     def _functions(self) -> Iterator[tuple[str, describe.FunctionNode, _Scope, bool]]:
-        known = {(scope.code.co_name, scope.key.line): scope for scope in self._scopes}
+        scopes = {(scope.code.co_name, scope.key.line): scope for scope in self._scopes}
         found: list[tuple[str, describe.FunctionNode, _Scope, bool]] = []
         for node, in_class in describe.definitions(self._tree):
-            scope = known.get((node.name, describe.first_line(node)))
+            scope = scopes.get((node.name, describe.first_line(node)))
             if scope is not None:
                 found.append((scope.key.qualname, node, scope, in_class))
         lambdas = [scope for scope in self._scopes if scope.code.co_name == "<lambda>"]

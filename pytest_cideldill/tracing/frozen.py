@@ -42,10 +42,10 @@ class Frozen:
 
 def _reachable() -> list[FunctionType]:
     """All functions that can be reached from modules; a million objects take a second."""
-    found: list[FunctionType] = []
+    functions: list[FunctionType] = []
     pending: list[Any] = [module for module in list(sys.modules.values()) if _is_module(module)]
     seen = {id(each) for each in pending}
-    seen.add(id(found))
+    seen.add(id(functions))
     while pending:
         batch = pending[-_BATCH:]
         del pending[-_BATCH:]
@@ -54,8 +54,8 @@ def _reachable() -> list[FunctionType]:
                 seen.add(id(referent))
                 pending.append(referent)
                 if type(referent) is FunctionType:
-                    found.append(referent)
-    return found
+                    functions.append(referent)
+    return functions
 
 
 def _is_module(each: object) -> bool:

@@ -316,8 +316,8 @@ def existing_functions() -> list[FunctionType]:
     A swapped one still carries its trampoline: `code_swap.original_code`.
     """
     # By type identity: isinstance would run a user's __class__ property.
-    found = [each for each in gc.get_objects() if type(each) is FunctionType]
-    return found + _frozen.beside(found)
+    functions = [each for each in gc.get_objects() if type(each) is FunctionType]
+    return functions + _frozen.beside(functions)
 
 
 def existing_code() -> list[tuple[CodeType, str]]:

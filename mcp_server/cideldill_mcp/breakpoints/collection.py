@@ -70,18 +70,18 @@ class Desired:
         self, function_name: str, behavior: str | None, condition: str | None
     ) -> FunctionBreakpoint:
         """Add one; the same name again keeps its id and changes only what is given."""
-        known = self.named(function_name)
-        if known is None:
+        breakpoint = self.named(function_name)
+        if breakpoint is None:
             id = f"fn-{next(self._numbers)}"
             spec = AddBreakpoint(0, id, function_name, behavior or "yield", condition)
-            known = FunctionBreakpoint(spec)
-            self.keep(known)
-            return known
+            breakpoint = FunctionBreakpoint(spec)
+            self.keep(breakpoint)
+            return breakpoint
         if behavior is not None:
-            known.spec = replace(known.spec, behavior=behavior)
+            breakpoint.spec = replace(breakpoint.spec, behavior=behavior)
         if condition is not None:
-            known.spec = replace(known.spec, condition=condition or None)
-        return known
+            breakpoint.spec = replace(breakpoint.spec, condition=condition or None)
+        return breakpoint
 
     def add_line(self, place: Place, spec: AddLine, run_id: str | None = None) -> LineBreakpoint:
         """Add a breakpoint, or with a message a tracepoint, on a line.
@@ -131,9 +131,9 @@ class Desired:
 
     def note(self, worker: str, bound: Bound) -> None:
         """Keep what a breakpoint is bound to in a process."""
-        known = self._known.get(bound.id)
-        if known is not None and known.bound.get(worker) != bound:
-            known.bound[worker] = bound
+        breakpoint = self._known.get(bound.id)
+        if breakpoint is not None and breakpoint.bound.get(worker) != bound:
+            breakpoint.bound[worker] = bound
             self._on_change()
 
     def begin_run(self) -> None:
@@ -152,9 +152,9 @@ class Desired:
     def note_passes(self, worker: str, passed: LinesPassed) -> None:
         """Keep how often lines were passed, or exceptions stopped, in a process."""
         for id, passes in passed.passes.items():
-            known = self._known.get(id)
-            if known is not None:
-                known.passes[worker] = Passes(**passes)
+            breakpoint = self._known.get(id)
+            if breakpoint is not None:
+                breakpoint.passes[worker] = Passes(**passes)
         self._on_count()
 
     def free_id(self, like: str) -> str:

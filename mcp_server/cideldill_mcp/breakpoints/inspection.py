@@ -201,8 +201,8 @@ class Sources:
     async def all(self, seconds: int = SCAN_S) -> Survey:
         """Every function. Raises Refusal: `internal_error`: the helper did not reply."""
         files = await self._scan(seconds=seconds)
-        found = [function for _, function in self._functions(files["files"])]
-        return self._survey(files, found, is_certain=True)
+        functions = [function for _, function in self._functions(files["files"])]
+        return self._survey(files, functions, is_certain=True)
 
     async def find(self, name: FunctionName, seconds: int = SCAN_S) -> Survey:
         """The functions that a name means. Only files that may define them are read.

@@ -31,11 +31,11 @@ def rootdir(start: str, for_pytest: Sequence[str]) -> str:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--rootdir")
     parser.add_argument("-c", "--config-file", dest="inifile")
-    given, _ = parser.parse_known_args(list(for_pytest))
-    if given.rootdir is not None:
-        return os.path.abspath(os.path.join(start, os.path.expandvars(given.rootdir)))
-    if given.inifile is not None:
-        return os.path.dirname(os.path.abspath(os.path.join(start, given.inifile)))
+    options, _ = parser.parse_known_args(list(for_pytest))
+    if options.rootdir is not None:
+        return os.path.abspath(os.path.join(start, os.path.expandvars(options.rootdir)))
+    if options.inifile is not None:
+        return os.path.dirname(os.path.abspath(os.path.join(start, options.inifile)))
     folders = list(_upwards(start))
     for holds in (_is_configured, _has_setup):
         if (found := next(filter(holds, folders), None)) is not None:

@@ -42,7 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _question(chosen: argparse.Namespace) -> Ask:
     from cideldill_mcp.questions.watch.ask_watch import MAX_CHANGES, WatchQuestion, watch
 
-    asked = WatchQuestion(
+    question = WatchQuestion(
         chosen.nodeid,
         chosen.expression,
         chosen.function,
@@ -52,8 +52,8 @@ def _question(chosen: argparse.Namespace) -> Ask:
         chosen.until,
         MAX_CHANGES if chosen.max_changes is None else chosen.max_changes,
     )
-    asked.check()
-    return lambda asker, bounds: watch(asker, asked, bounds)
+    question.check()
+    return lambda asker, bounds: watch(asker, question, bounds)
 
 
 COMMAND = QuestionCommand(

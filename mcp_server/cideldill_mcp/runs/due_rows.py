@@ -41,24 +41,24 @@ def _counting(row: Row, desired: Desired) -> LineBreakpoint | None:
     """The breakpoint that counts a row, or the rows of a series that have this in common."""
     if row["type"] != "hit" or "condition_error" in row:
         return None
-    known = desired.get(row["breakpoint_id"])
-    return known if isinstance(known, LineBreakpoint) else None
+    breakpoint = desired.get(row["breakpoint_id"])
+    return breakpoint if isinstance(breakpoint, LineBreakpoint) else None
 
 
 def _is_published(row: Row, run: Run, desired: Desired) -> bool:
     """Whether no limit leaves a row out; it is counted."""
-    known = _counting(row, desired)
-    if known is None:
+    breakpoint = _counting(row, desired)
+    if breakpoint is None:
         return True
-    if not known.spec.max_notifications:
-        known.published += 1
+    if not breakpoint.spec.max_notifications:
+        breakpoint.published += 1
         return True
-    if not known.is_on:
+    if not breakpoint.is_on:
         return False
-    known.published += 1
-    if not known.is_on:  # it was the last one
+    breakpoint.published += 1
+    if not breakpoint.is_on:  # it was the last one
         for target in run.targets.values():
-            target.send(known.command(0))
+            target.send(breakpoint.command(0))
     return True
 
 

@@ -183,8 +183,8 @@ class Runs(RunList):
         # No await from here on: of two clients that start a run at once, one is refused.
         if not order.listing and (active := self.active) is not None:
             raise run_active(active)
-        kind, known = ("l", self._listings) if order.listing else ("r", self._runs)
-        run = Run(f"{kind}{len(known) + 1}", order, self.settings, self.tag_key)
+        kind, runs = ("l", self._listings) if order.listing else ("r", self._runs)
+        run = Run(f"{kind}{len(runs) + 1}", order, self.settings, self.tag_key)
         further = ["--collect-only", "-q"] if order.listing else []
         command = self.recipe.command_line([*order.arguments, *further])
         try:
@@ -195,7 +195,7 @@ class Runs(RunList):
             ) from error
         if not order.listing:
             self.desired.begin_run()
-        known[run.id] = run
+        runs[run.id] = run
         self.log.append("run_started", run_id=run.id, listing=order.listing)
         run.child.watch(lambda: self._ended(run))
         return run

@@ -229,9 +229,9 @@ class _Opening:
         if command.id in self._names.breakpoints:
             return
         desired = self._runs.desired
-        id, known = command.id, desired.get(command.id)
+        id, breakpoint = command.id, desired.get(command.id)
         asked = command if isinstance(command, AddTrace) else replace(command, request=0)
-        if known is not None and known.command(0) != asked:
+        if breakpoint is not None and breakpoint.command(0) != asked:
             id = desired.free_id(command.id)
         self._names.breakpoints[command.id] = id
         if desired.get(id) is None:

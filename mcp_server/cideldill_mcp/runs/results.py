@@ -140,17 +140,17 @@ class Results:
     def of(self, nodeid: str) -> TestResult | None:
         """What became of a test; of several workers that ran it, in one in which it failed."""
         keys = (nodeid, *(f"{nodeid}@{worker}" for worker in sorted(self.workers)))
-        found = [self.tests[key] for key in keys if key in self.tests]
-        failed = (test for test in found if test.outcome in FAILED)
-        return next(failed, found[0] if found else None)
+        results = [self.tests[key] for key in keys if key in self.tests]
+        failed = (test for test in results if test.outcome in FAILED)
+        return next(failed, results[0] if results else None)
 
     def key(self, worker: str | None, nodeid: str) -> str:
         """The key of a test in `tests`: its node id, or one with the worker if another one ran it.
 
         xdist can run a test in each worker, and a test in which a worker died once more.
         """
-        known = self.tests.get(nodeid)
-        is_mine = known is None or known.worker in (worker, None)
+        result = self.tests.get(nodeid)
+        is_mine = result is None or result.worker in (worker, None)
         return nodeid if is_mine else f"{nodeid}@{worker}"
 
     def collected(self, event: protocol.Collected) -> None:

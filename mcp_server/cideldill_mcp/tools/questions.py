@@ -53,7 +53,7 @@ async def ask_trace(request: Request) -> Reply:
 
 async def ask_watch(request: Request) -> Reply:
     """`test_watch`: each change of a value, and who made it."""
-    asked = WatchQuestion(
+    question = WatchQuestion(
         request["nodeid"],
         request["expression"],
         request["function"],
@@ -64,7 +64,7 @@ async def ask_watch(request: Request) -> Reply:
         request["max_changes"],
     )
     asker = asker_of(request.questions, request.runs, request.progress)
-    return _reply(request, await watch(asker, asked, _bounds(request)))
+    return _reply(request, await watch(asker, question, _bounds(request)))
 
 
 async def ask_diff(request: Request) -> Reply:
@@ -84,7 +84,7 @@ async def ask_source(request: Request) -> Reply:
 
 async def ask_experiment(request: Request) -> Reply:
     """`test_experiment`: what becomes of tests if this were otherwise?"""
-    asked = Experiments(
+    experiments = Experiments(
         request["nodeids"],
         experiments_of(request["experiments"] or []),
         request["repeat"],
@@ -93,7 +93,7 @@ async def ask_experiment(request: Request) -> Reply:
         request["fresh"],
     )
     asker = asker_of(request.questions, request.runs, request.progress)
-    return _reply(request, await experiment(asker, asked, _bounds(request)), _TABLE_ROOM)
+    return _reply(request, await experiment(asker, experiments, _bounds(request)), _TABLE_ROOM)
 
 
 async def ask_suspects(request: Request) -> Reply:

@@ -146,33 +146,33 @@ class Comparer:
         """The arguments that differ when the calls begin."""
         texts, others = dict(a.args), dict(b.args)
         states, other_states = a.begun or {}, b.begun or {}
-        found: list[Difference] = []
+        differences: list[Difference] = []
         for name in {**texts, **others}:
-            found += self._value(
+            differences += self._value(
                 name,
                 (texts.get(name, ABSENT), states.get(name)),
                 (others.get(name, ABSENT), other_states.get(name)),
             )
-        return self._wanted(a, found)
+        return self._wanted(a, differences)
 
     def outcome(self, a: Call, b: Call) -> list[Difference]:
         """What differs when the calls end: what they raised, returned, yielded and changed."""
-        found: list[Difference] = []
+        differences: list[Difference] = []
         is_over = a.has_ended and b.has_ended
         has_raised = a.error is not None or b.error is not None
         if is_over and has_raised and self._differ(a.error or "", b.error or ""):
-            found.append(Difference(RAISES, _ending(a), _ending(b)))
+            differences.append(Difference(RAISES, _ending(a), _ending(b)))
         if is_over:
-            found += self._changes(a, b)
+            differences += self._changes(a, b)
         if is_over and not has_raised:
             state, other = (a.ended or {}).get(RESULT), (b.ended or {}).get(RESULT)
-            found += self._value(RESULT, (a.result or "", state), (b.result or "", other))
-        found += self._yields(a, b)
+            differences += self._value(RESULT, (a.result or "", state), (b.result or "", other))
+        differences += self._yields(a, b)
         if a.has_ended and not (b.has_ended or b.is_end_lost or self.right.is_timed_out):
-            found.append(Difference(ENDS, _ending(a), ABSENT))
+            differences.append(Difference(ENDS, _ending(a), ABSENT))
         if b.has_ended and not (a.has_ended or a.is_end_lost or self.left.is_timed_out):
-            found.append(Difference(ENDS, ABSENT, _ending(b)))
-        return self._wanted(a, found)
+            differences.append(Difference(ENDS, ABSENT, _ending(b)))
+        return self._wanted(a, differences)
 
     def _yields(self, a: Call, b: Call) -> Iterator[Difference]:
         ours = [text for kind, text in a.moves or () if kind == "yield"]

@@ -202,9 +202,9 @@ async def _suggested(
     """Experiments of the answer's own."""
     from cideldill_mcp.questions.experiment.suggestions import suggestions
 
-    found = await asyncio.to_thread(suggestions, baseline)
+    experiments = await asyncio.to_thread(suggestions, baseline)
     base = replace(base, tree=False)
-    tasks = [_tried(question, base, Prepared(each, PLAIN), repeat) for each in found]
+    tasks = [_tried(question, base, Prepared(each, PLAIN), repeat) for each in experiments]
     return list(await asyncio.gather(*tasks))
 
 

@@ -76,9 +76,9 @@ class Prepared:
 
     def request(self, base: TraceRequest) -> TraceRequest:
         """What its processes are asked for beside what those of others are."""
-        asked = self.experiment
-        changes = [asdict(change) for change in asked.changes]
-        return replace(base, nodeids=asked.order or base.nodeids, changes=changes)
+        experiment = self.experiment
+        changes = [asdict(change) for change in experiment.changes]
+        return replace(base, nodeids=experiment.order or base.nodeids, changes=changes)
 
 
 def all_started_alike(prepared: Sequence[Prepared]) -> list[Prepared]:
@@ -99,14 +99,14 @@ def experiments_of(plain: Sequence[Any]) -> list[Experiment]:
     """
     if len(plain) > MOST_EXPERIMENTS:
         raise invalid("experiments", len(plain), f"at most {MOST_EXPERIMENTS} of them")
-    found: list[Experiment] = []
+    experiments: list[Experiment] = []
     for number, each in enumerate(plain):
         made = _Reading(f"experiments[{number}]").experiment(each)
-        taken = {other.name for other in found}
+        taken = {other.name for other in experiments}
         if made.name in taken:
             made = replace(made, name=f"{made.name} #{number + 1}")
-        found.append(made)
-    return found
+        experiments.append(made)
+    return experiments
 
 
 def experiment_of(plain: Any, path: str) -> Experiment:

@@ -68,10 +68,10 @@ def _next(baseline: Trial, trials: Sequence[Trial], cause: str | None) -> list[s
     nodeid = json.dumps(failing, ensure_ascii=False)
     if cause is None:
         return [f'test_trace {{"nodeid": {nodeid}}}: where the failing test goes']
-    (found,) = [trial.experiment for trial in trials if trial.name == cause]
-    if found.patches or found.diff:
+    (experiment,) = [trial.experiment for trial in trials if trial.name == cause]
+    if experiment.patches or experiment.diff:
         return [f'edit the file, then test_run {{"nodeids": [{nodeid}]}}: the fix is confirmed']
-    named = [change.function for change in found.changes if change.function]
+    named = [change.function for change in experiment.changes if change.function]
     return [
         f'test_source {{"function": {json.dumps(name)}}}: what is to be fixed' for name in named
     ]

@@ -164,17 +164,17 @@ def read_patch(text: str) -> dict[str, list[Hunk]]:
 
 def read_status(data: bytes) -> dict[str, FileChange]:
     """The changed files by `--name-status -z`, without their hunks; removed ones are left out."""
-    found: dict[str, FileChange] = {}
+    changes: dict[str, FileChange] = {}
     fields = _names(data)
     for status in fields:
         if status[:1] in ("R", "C"):
             before, name = next(fields, ""), next(fields, "")
-            found[name] = FileChange(before)
+            changes[name] = FileChange(before)
         else:
             name = next(fields, "")
             if status[:1] != "D":
-                found[name] = FileChange(name, is_new=status[:1] == "A")
-    return found
+                changes[name] = FileChange(name, is_new=status[:1] == "A")
+    return changes
 
 
 # --- processes ----------------------------------------------------------------------------------

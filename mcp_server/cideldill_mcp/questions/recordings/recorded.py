@@ -440,9 +440,9 @@ def descendants(call: Call) -> Iterator[Call]:
 
 def ancestors(call: Call) -> list[Call]:
     """The calls around a call, outermost first."""
-    found: list[Call] = []
+    calls: list[Call] = []
     outer = call.parent
     while outer is not None:
-        found.append(outer)
+        calls.append(outer)
         outer = outer.parent
-    return found[::-1]
+    return calls[::-1]

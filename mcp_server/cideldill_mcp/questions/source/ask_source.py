@@ -78,16 +78,16 @@ async def source(asker: Asker, asked: Source, bounds: Bounds) -> dict[str, Any]:
     questions = asker.questions
     nodeid = None if asked.nodeid is None else questions.nodeid(asked.nodeid)
     with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
-        files, found = await asyncio.to_thread(_found, asker, asked, questions.rootdir)
-        if nodeid is None or (function := _counted(asked, found)) is None:
+        files, definitions = await asyncio.to_thread(_found, asker, asked, questions.rootdir)
+        if nodeid is None or (function := _counted(asked, definitions)) is None:
             lines = [] if nodeid is None else ["only lines of functions and classes are counted"]
-            make = partial(_source, files, found)
+            make = partial(_source, files, definitions)
             return reply(question, None, None, await noted(lines, bounds.max_chars, make))
         seen = await see(question, TraceRequest("", [nodeid], function=function, counts=True))
         root = seen.recorded.rootdir
         if root and os.path.realpath(root) != os.path.realpath(files.rootdir):
-            files, found = await asyncio.to_thread(_found, asker, asked, root)
-        make = partial(_source, files, found, recorded=seen.recorded, test=seen.test)
+            files, definitions = await asyncio.to_thread(_found, asker, asked, root)
+        make = partial(_source, files, definitions, recorded=seen.recorded, test=seen.test)
         answer = await noted(notes(question, seen, asker), bounds.max_chars, make)
         return reply(question, seen.test.nodeid, seen.test.outcome, answer)
 
@@ -103,11 +103,11 @@ def _found(asker: Asker, asked: Source, root: str) -> tuple[SourceFiles, list[De
     if asked.function is None:
         file = asked.file and file_from_root(project, asked.file)
         return files, find(files, file=file, line=asked.line, further=further)
-    found: dict[tuple[str, int], Definition] = {}
+    definitions: dict[tuple[str, int], Definition] = {}
     for name in _names(asked.function):
         for definition in find(files, function=function_from_root(project, name), further=further):
-            found.setdefault((definition.file, definition.first), definition)
-    return files, list(found.values())
+            definitions.setdefault((definition.file, definition.first), definition)
+    return files, list(definitions.values())
 
 
 def _names(function: str) -> list[str]:

@@ -84,10 +84,10 @@ def definitions_named(
         of_file = _definitions(files, file, modules[0] if modules else "")
         found += [definition for definition in of_file if _is_meant(name, definition, modules)]
     if not found:
-        known = _all(files, further)
-        found = [definition for definition in known if name.is_end_of(definition.dotted)]
+        definitions = _all(files, further)
+        found = [definition for definition in definitions if name.is_end_of(definition.dotted)]
         if not found:
-            raise _not_found(name, [definition.dotted for definition in known])
+            raise _not_found(name, [definition.dotted for definition in definitions])
     return list(_outermost(found))
 
 
@@ -191,12 +191,12 @@ def _outermost(found: Iterable[Definition]) -> Iterator[Definition]:
 def _all(files: SourceFiles, further: Sequence[str]) -> list[Definition]:
     """All definitions, as far as there is time."""
     start = time.monotonic()
-    known: list[Definition] = []
+    definitions: list[Definition] = []
     for file, modules in _files(files, parse_function_name("*"), further, start):
         if time.monotonic() - start > SECONDS:
             break
-        known += _definitions(files, file, modules[0] if modules else "")
-    return known
+        definitions += _definitions(files, file, modules[0] if modules else "")
+    return definitions
 
 
 def _not_found(name: FunctionName, known: list[str]) -> Refusal:

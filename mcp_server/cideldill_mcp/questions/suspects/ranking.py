@@ -94,19 +94,19 @@ class Contrast:
         self.failing = [test for test in tests if test.outcome in _FAILED]
         self.passing = [test for test in tests if test.outcome in _PASSED]
         self.others = len(tests) - len(self.failing) - len(self.passing)
-        found: dict[Key, Suspect] = {}
+        suspects: dict[Key, Suspect] = {}
         for test in self.failing:
-            _add_failing(found, test)
+            _add_failing(suspects, test)
         for test in self.passing:
             for key in _ran(test):
-                if key in found:
-                    found[key].passing.append(test)
-        for suspect in found.values():
+                if key in suspects:
+                    suspects[key].passing.append(test)
+        for suspect in suspects.values():
             count = len(suspect.failing)
             suspect.score = count / sqrt(len(self.failing) * (count + len(suspect.passing)))
         names = {_function_of(test.nodeid) for test in tests}
         files = frozenset(recorded.test_files)
-        ranked = sorted(found.values(), key=lambda each: each.order)
+        ranked = sorted(suspects.values(), key=lambda each: each.order)
         self.suspects = [suspect for suspect in ranked if not is_of_tests(suspect.code, files)]
         self.of_tests = [
             each

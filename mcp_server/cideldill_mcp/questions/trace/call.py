@@ -374,9 +374,9 @@ class _Lines:
         rest = "last " if loop.is_rest else ""
         times = f"{rest}{counted(count, 'round')}"
         end = "" if loop.end is None else self.done(loop.end).replace("  → loop ends", ", ends", 1)
-        found = [Item(f"{indent}{loop.line}  {source}  {times}{end}", rank, depth)]
+        items = [Item(f"{indent}{loop.line}  {source}  {times}{end}", rank, depth)]
         if loop.end is not None:
-            found += self.calls(loop.end, depth + 2, rank + 0.6)
+            items += self.calls(loop.end, depth + 2, rank + 0.6)
         fold = folded([each.key for each in loop.rounds])
         shown: set[int] = set()
 
@@ -388,7 +388,7 @@ class _Lines:
                 like = fold.like(part, name)
                 span = f"{name(part.start)}–{name(part[-1])}" if len(part) > 1 else name(part[0])
                 weight = sum(self._weight(loop.rounds[at].items) for at in part)
-                found.append(
+                items.append(
                     Item(f"{indent}  … rounds {span}: {like}", rank + 0.3, depth + 1, weight)
                 )
                 continue
@@ -399,13 +399,13 @@ class _Lines:
                 extra = 0.1
             if each.path in shown:
                 text = f"{indent}  round {name(part)}: {self._brief(each)}"
-                found.append(
+                items.append(
                     Item(clipped(text, ROUND), rank + extra, depth + 1, self._weight(each.items))
                 )
                 continue
             shown.add(each.path)
-            found += self._full(each, f"{indent}  round {name(part)}:", depth + 1, rank + extra)
-        return found
+            items += self._full(each, f"{indent}  round {name(part)}:", depth + 1, rank + extra)
+        return items
 
     @staticmethod
     def _number(loop: Loop, at: int) -> str:
@@ -420,8 +420,8 @@ class _Lines:
         head, *rest = each.items or [Step(0)]
         node = self._listing.nodes.get(head.line)
         if not isinstance(head, Step) or not isinstance(node, LoopNode):
-            found = [Item(label, rank, depth, 0)]
-            return found + self.of(each.items, depth + 1, rank + 0.1)
+            items = [Item(label, rank, depth, 0)]
+            return items + self.of(each.items, depth + 1, rank + 0.1)
         label += self.done(head).replace("  → ", " ", 1)
         calls = self.calls(head, depth + 2, rank + 0.3)
         if len(rest) == 1 and not calls and isinstance(rest[0], Step):

@@ -232,16 +232,16 @@ class _Tree:
             depth: Levels below a phase that are shown.
             phases: Whose calls are shown; None: those of all phases.
         """
-        found: list[_Node] = []
+        nodes: list[_Node] = []
         deeper = 0
         self._depth = depth
         for phase in self._test.phases if phases is None else phases:
             if phase.roots or phase.outcome == "failed":
-                deeper += self._add_phase(phase, found, depth)
-        deepest_line = max((node.depth for node in found), default=0)
+                deeper += self._add_phase(phase, nodes, depth)
+        deepest_line = max((node.depth for node in nodes), default=0)
         self._indent = " " if deepest_line > NARROW else "  "
-        _keep_above(found, self._between)
-        return list(found), deeper
+        _keep_above(nodes, self._between)
+        return list(nodes), deeper
 
     def _add_phase(self, phase: Phase, found: list[_Node], depth: int | None) -> int:
         is_failing = phase.outcome == "failed"

@@ -134,8 +134,8 @@ class _Asking:
         from cideldill_mcp.questions.why.why_parts import edited_part
 
         files, redactor = self.files, self._asker.questions.redactor()
-        found = await edits(files.rootdir, seen.test, files, redactor, seen.recorded.test_files)
-        return edited_part(found)
+        remarks = await edits(files.rootdir, seen.test, files, redactor, seen.recorded.test_files)
+        return edited_part(remarks)
 
     async def _neighbours(self, seen: Seen) -> Recorded:
         """Tests near the failing one, and itself among them, with the lines that they ran."""

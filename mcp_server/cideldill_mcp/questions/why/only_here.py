@@ -127,13 +127,13 @@ class _Comparison:
         """Functions that none of the others ran."""
         if not self._there:
             return []
-        found = [
+        codes = [
             function.code
             for key, function in self._before.items()
             if not self._is_of_tests(function.code) and not any(key in ran for ran in self._there)
         ]
         # Those inside of one that is there are a part of it.
-        outer = [code for code in found if not any(_is_inside(code, other) for other in found)]
+        outer = [code for code in codes if not any(_is_inside(code, other) for other in codes)]
         return [
             (
                 Remark(code, code.first, code.last, "ran only here"),

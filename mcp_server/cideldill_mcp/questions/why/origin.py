@@ -158,8 +158,8 @@ def first_difference(failed: Failed) -> Difference | None:
 
     None: they are no such values, or are of different kinds or sizes themselves.
     """
-    found = next(iter(_differences(failed)), None)
-    return found if found is None or found.path else None
+    difference = next(iter(_differences(failed)), None)
+    return difference if difference is None or difference.path else None
 
 
 def first_other_part(failed: Failed) -> Difference | None:
@@ -167,10 +167,10 @@ def first_other_part(failed: Failed) -> Difference | None:
 
     None: they are no such values, or are of different kinds, or one is empty.
     """
-    found = _differences(failed)
-    if found and not found[0].path and not _is_of_size(found[0], least=1):
+    differences = _differences(failed)
+    if differences and not differences[0].path and not _is_of_size(differences[0], least=1):
         return None
-    return next((each for each in found if each.path and not _is_of_size(each)), None)
+    return next((each for each in differences if each.path and not _is_of_size(each)), None)
 
 
 def _differences(failed: Failed) -> list[Difference]:
@@ -233,10 +233,10 @@ def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
     if not failed.op:
         return _of_local(calls, failed)
     if (inside := first_difference(failed)) is not None:
-        found = _of_inside(recorded, calls, failed, inside)
+        origin = _of_inside(recorded, calls, failed, inside)
     else:
-        found = _of_operand(calls, failed, is_test) or _of_attribute(recorded, calls, failed)
-    return found or _of_expression(calls, failed) or _of_local(calls, failed)
+        origin = _of_operand(calls, failed, is_test) or _of_attribute(recorded, calls, failed)
+    return origin or _of_expression(calls, failed) or _of_local(calls, failed)
 
 
 def _of_operand(

@@ -141,12 +141,12 @@ def _unended_part(test: RecordedTest) -> Part | None:
     inmost = max(calls, key=lambda call: call.number)
     chain = [*ancestors(inmost), inmost]
     lines = path_text(test, test.phases[-1], chain, (), _PATH).splitlines()
-    found = [
+    findings = [
         Finding(call.code, "path", 3.0 / (at + 1), "has not ended")
         for at, call in enumerate(reversed(chain))
     ]
     head = f"path: it was in {_named(inmost)}"
-    return Part("path", [head, *lines], found, most=_PATH + 200, least=_LEAST_PATH)
+    return Part("path", [head, *lines], findings, most=_PATH + 200, least=_LEAST_PATH)
 
 
 def _came_from(origin: Origin) -> str:
@@ -176,16 +176,16 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
         weights = weight, weight / 3
     else:
         what, weights = f"raised {short(origin.call.error or '', 60)}", (2.0, 0.8)
-    found = [Finding(origin.call.code, "path", weights[0], what)]
-    found += [
+    findings = [Finding(origin.call.code, "path", weights[0], what)]
+    findings += [
         Finding(call.code, "path", weights[1] / (distance + 1), f"on the path, {what}")
         for distance, call in enumerate(reversed(origin.chain[:-1]))
         if call.code is not origin.call.code
     ]
     for at, chain in enumerate(fed_by(test, origin)[:3], 1):
         what = f"gave an argument of {origin.call.code.name}"
-        found.append(Finding(chain[-1].code, "fed", 1.2 / at, what))
-        found += [
+        findings.append(Finding(chain[-1].code, "fed", 1.2 / at, what))
+        findings += [
             Finding(child.code, INSIDE, 0.6 / at, f"ran inside of {call.code.name}")
             for call in chain
             for child in call.children[-3:]
@@ -195,11 +195,11 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
         for child in origin.call.children
         if child.has_ended and child.code is not origin.call.code
     ]
-    found += [
+    findings += [
         Finding(call.code, "path", 0.9 / (at + 1), f"its result went into {origin.call.code.name}")
         for at, call in enumerate(reversed(inner[-4:]))
     ]
-    return found
+    return findings
 
 
 def _of_assertion(test: RecordedTest, phase: Phase) -> Iterator[Finding]:
@@ -275,16 +275,16 @@ def only_here_part(
     test_files: Collection[str] = (),
 ) -> Part | None:
     """What ran in the failing test, and in none that passes; and what ran in all of them only."""
-    found = only_here(test, tests, files, test_files)
+    remarks = only_here(test, tests, files, test_files)
     passing = [functions(each.ran) for each in tests if each.outcome == "passed"]
     evidence = [
         Finding(remark.code, "only_here", _only_here_weight(remark), remark.reason, remark.first)
-        for remark in found.evidence
+        for remark in remarks.evidence
     ]
     evidence += _seldom(test, passing)
-    if not found.lines:
+    if not remarks.lines:
         return None if not evidence else Part("", [], evidence)
-    head, *lines = found.lines
+    head, *lines = remarks.lines
     lines = [f"only here, {head}", *(f"  {line}" for line in lines)]
     return Part("only_here", lines, evidence, least=500)
 

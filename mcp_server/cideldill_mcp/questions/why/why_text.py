@@ -52,8 +52,8 @@ def why_answer(
         files: The sources.
         max_chars: Most characters of the text.
     """
-    found = [finding for part in parts for finding in part.evidence]
-    everyone = culprits(found, of_tests(recorded))
+    findings = [finding for part in parts for finding in part.evidence]
+    everyone = culprits(findings, of_tests(recorded))
     ranked = everyone[:SUSPECTS]
     names = [f"{at}. {_head(culprit)}" for at, culprit in enumerate(ranked, 1)]
     kept = sum(len(name) + 1 for name in names) + min(max_chars // 4, 1_000) * bool(ranked)
