@@ -135,7 +135,7 @@ async def see(
     Args:
         question: Runs it.
         request: What the process records.
-        texts: Modules that make the answer; they are imported while the process works.
+        texts: Modules that make the answer (`why.why_text`), imported while the process works.
         nodeid: The test that is meant, of several that run.
         variation: In what the process differs from others.
 

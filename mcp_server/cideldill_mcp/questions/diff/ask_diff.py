@@ -58,7 +58,7 @@ _WINDOWS = 4
 _ROUNDS = 3
 """So many calls are found to be noise in a further run, at most."""
 
-_TEXTS = ("diff", "divergence", "inside")
+_TEXTS = ("diff.diff_text", "diff.divergence", "diff.inside")
 
 _RUN = re.compile(r"r[1-9][0-9]*")
 

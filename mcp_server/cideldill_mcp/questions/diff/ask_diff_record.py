@@ -25,7 +25,7 @@ from pytest_cideldill.sourcecode.tracespec import parse_spec
 _MOST_NAMES: Final = 200
 """Functions whose calls are recorded here, and tracepoints."""
 
-_TEXTS: Final = ("diff_record", "facts", "past")
+_TEXTS: Final = ("diff.diff_record", "diff.facts", "asking.past")
 
 
 async def diff_record(

@@ -96,7 +96,7 @@ async def suspects(asker: Asker, asked: Suspects, bounds: Bounds) -> dict[str, A
         "", nodeids, starts=True, keyword=asked.keyword or None, markers=asked.markers or None
     )
     with questions.begin(NAME, None, bounds.timeout_s, asker.progress) as question:
-        run, recorded = await ran(question, request, ["suspects"])
+        run, recorded = await ran(question, request, ["suspects.ranking"])
         if recorded.refusal is not None or not recorded.tests:
             raise await asyncio.to_thread(_unanswered, question, request, run, recorded)
         from cideldill_mcp.questions.suspects.ranking import Contrast, suspects_answer

@@ -71,7 +71,9 @@ async def trace(asker: Asker, asked: Trace, bounds: Bounds) -> dict[str, Any]:
         when=asked.when,
     )
     with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
-        seen = await see(question, request, ["tree" if function is None else "call"])
+        seen = await see(
+            question, request, ["trace.call_tree" if function is None else "trace.call"]
+        )
         if function is not None and seen.test.focus is None and seen.run.cut is None:
             rest = "; without a function all its calls are shown"
             raise await asyncio.to_thread(

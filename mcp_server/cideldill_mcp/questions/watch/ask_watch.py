@@ -97,7 +97,7 @@ async def watch(asker: Asker, asked: WatchQuestion, bounds: Bounds) -> dict[str,
         watch=asdict(wanted),
     )
     with questions.begin(NAME, nodeid, bounds.timeout_s, asker.progress) as question:
-        seen = await see(question, request, ["watch_text"])
+        seen = await see(question, request, ["watch.watch_text"])
         if asked.function is not None and not seen.test.watched and seen.run.cut is None:
             raise await asyncio.to_thread(
                 not_called, asked.function, asked.call, asked.when, seen, "; test_trace shows all"
@@ -130,7 +130,7 @@ async def _in_test(
     test = await asyncio.to_thread(_test_with_local, files, seen.test.nodeid, expression)
     if test is None:
         return seen
-    inside = await see(question, replace(request, function=test, call=1), ["watch_text"])
+    inside = await see(question, replace(request, function=test, call=1), ["watch.watch_text"])
     return seen if _has_no_value(inside) else inside
 
 

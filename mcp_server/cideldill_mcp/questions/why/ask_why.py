@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 NAME = "test_why"
 
-_TEXTS = ("why", "why_parts", "why_differs", "divergence", "inside")
+_TEXTS = ("why.why_text", "why.why_parts", "why.why_differs", "diff.divergence", "diff.inside")
 
 _FAILING = FAILING | {"unfinished"}
 
