@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+)
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.frame_locals import read_locals
@@ -127,6 +134,8 @@ def assertion_of(
 ) -> dict[str, Any]:
     """`assertion` of an autopsy: `{left, op, right, leftExpression, rightExpression, explanation}`.
 
+    And `values` of further parts; `stoppedAt`, the variables of a generator expression.
+
     Args:
         frame: Where it failed; names that stand alone are looked up there.
         compared: What the comparison that failed saw, if that is known.
@@ -161,10 +170,12 @@ def assertion_of(
     inner = {
         lens.text(text, MAX_EXPRESSION): lens.show(value, _last_name(text))
         for text, value in values.items()
-        if text not in known and type(value) not in _CALLABLES
+        if text not in known and type(value) not in _CALLABLES and not _is_generator(value)
     }
     if inner:
         described["values"] = dict(islice(inner.items(), _MOST_VALUES))
+    if item := _stopped_at(values.values(), lens):
+        described["stoppedAt"] = item
     return described | {"explanation": lens.text(explanation, MAX_EXPLANATION)}
 
 
@@ -257,6 +268,24 @@ def children_of(side: str, value: object, shown: str, lens: Lens) -> dict[str, A
     """`leftChildren` or `rightChildren` of an assertion, if there is more than is shown."""
     children = opened(value, shown, lens).get("children")
     return {f"{side}Children": children} if children else {}
+
+
+def _is_generator(value: object) -> bool:
+    """Whether it is what a generator expression made."""
+    return type(value) is GeneratorType and value.gi_code.co_name == "<genexpr>"
+
+
+def _stopped_at(values: Iterable[Any], lens: Lens) -> dict[str, str]:
+    """The variables of a generator expression that was not read to its end.
+
+    `all` and `any` stop at the item that decides; the generator has it still.
+    """
+    for frame in (value.gi_frame for value in values if _is_generator(value)):
+        if frame is not None:
+            code, held = frame.f_code, read_locals(frame)
+            names = [name for name in code.co_varnames[1:] + code.co_cellvars if name in held]
+            return {name: lens.show(held[name], name) for name in names[:_MOST_VALUES]}
+    return {}
 
 
 def _last_name(text: str) -> str:

@@ -28,6 +28,7 @@ from pytest_cideldill.rendering.source_text import CannotRewrite, Rewrite
 
 _INNER: Final = "@py_assert"
 _VISITS: Final = ("BoolOp", "UnaryOp", "BinOp", "Call", "Attribute", "Compare")
+_OTHERS: Final = "generic_visit"
 
 _OF_UNITTEST: Final[Mapping[str, str]] = {
     "Equal": "==",
@@ -179,8 +180,8 @@ def _naming() -> Any:
         self.names = {}
 
     members: dict[str, Any] = {"__init__": begin}
-    for kind in _VISITS:
-        members[f"visit_{kind}"] = _noting(f"visit_{kind}")
+    for name in (*(f"visit_{kind}" for kind in _VISITS), _OTHERS):
+        members[name] = _noting(name)
     return type("_Naming", (AssertionRewriter,), members)
 
 
@@ -188,7 +189,8 @@ def _noting(visit: str) -> Any:
     def visiting(self: Any, node: ast.expr) -> Any:
         text = ast.unparse(node)
         result = getattr(AssertionRewriter, visit)(self, node)
-        if isinstance(result[0], ast.Name) and result[0].id.startswith(_INNER):
+        is_noted = visit != _OTHERS or isinstance(node, ast.GeneratorExp)
+        if is_noted and isinstance(result[0], ast.Name) and result[0].id.startswith(_INNER):
             self.names.setdefault(result[0].id, text)
         return result
 

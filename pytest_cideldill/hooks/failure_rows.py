@@ -32,7 +32,9 @@ _MOST_FRAMES: Final = 12
 _MOST_LOCALS: Final = 8
 _SIDES: Final = ("left", "right")
 
-_OF_ASSERTION: Final = ("left", "op", "right", "leftExpression", "rightExpression")
+_OF_ASSERTION: Final = (
+    "left", "op", "right", "leftExpression", "rightExpression", "stoppedAt",
+)  # fmt: skip
 """What the row has of an assertion."""
 
 Insides = dict[str, list[Leaf]]

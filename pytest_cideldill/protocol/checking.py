@@ -169,7 +169,7 @@ _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("notes", "defined_in", "pretty_args"), "list[str]"),
     **dict.fromkeys(("parameters", "pretty_kwargs"), _MAP),
     "locals": f"{_MAP} | {_PARTS} | None",
-    "values": f"{_MAP} | None",
+    **dict.fromkeys(("values", "stoppedAt"), f"{_MAP} | None"),
     "cids": "Cids",
     "passes": "int | dict[str, Part]",  # of one breakpoint, and of all
 }

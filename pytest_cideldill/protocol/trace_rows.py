@@ -55,7 +55,8 @@ counts as for `starts` |
 each `[file, line, function, whether it is the user's]`; `behind`: what Python prints with it, as \
 `[cause, context or member, type, message, [file, line, function] or null]`; `locals` of the \
 user's innermost frame as `[name, text]`; of an assertion `op`, `left`, `right`, their \
-expressions, and `insides`: `left` and `right` → `[path, text]` of what is in them |
+expressions, `insides`: `left` and `right` → `[path, text]` of what is in them, and `stoppedAt`: \
+the variables of a generator expression that was not read to its end, as texts |
 | `test_files` | files | where tests are defined |
 | `lines` | code, pairs | how often lines of a function ran in a test: `[line, count]`, at its end |
 | `matches` | count | how many calls of the asked function there were in a test, at its end |

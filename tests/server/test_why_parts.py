@@ -101,6 +101,14 @@ def test_what_is_behind_an_exception_stands_with_it(rows: Rows, tmp_path: Path) 
     ]
 
 
+def test_the_item_at_which_a_generator_stopped_stands_behind_the_sides(
+    rows: Rows, tmp_path: Path
+) -> None:
+    failed(rows, op="is true", right=None, stoppedAt={"price": "-1", "at": "1"})
+    _, test, files = of(rows, tmp_path)
+    assert failure_lines(test, files)[-1] == "  it stopped at price=-1, at=1"
+
+
 def test_the_call_that_gave_a_side_is_the_first_suspect(rows: Rows, tmp_path: Path) -> None:
     test_function = rows.code("test_total", "tests.test_shop", file="tests/test_shop.py")
     root = rows.begin(test_function)

@@ -576,6 +576,36 @@ def test_an_autopsy_keeps_to_its_size_and_says_what_it_left_out(
     assert (reported["assertion"]["op"], reported["frames"][0]["function"]) == ("==", "inner")
 
 
+STOPPED = {
+    "all(price > 0 for price in [3, -1, 4])": {"price": "-1"},
+    "not any(at and price > 3 for at, price in enumerate([4, 5, 6]))": {"at": "1", "price": "5"},
+    "all(all(price > 0 for price in row) for row in ([1], [2, 0], [3]))": {"row": "[2, 0]"},
+    "all(price > limit for price in [3, 1])": {"price": "1"},
+    "next(price for price in [0, 4])": {"price": "0"},
+    "all((lambda: price > 0)() for price in [3, -1])": {"price": "-1"},
+    "all(token == 'x' for token in ['hunter2-hunter2'])": {"token": "<redacted:token"},
+    "any(price > 9 for price in [3, 4])": None,
+    "all([price > 0 for price in [3, -1]])": None,
+    "3 in (price for price in [1, 2])": None,
+    "not (price for price in [1, 2])": {},
+}
+"""An assertion → the variables of its generator, where it was not read to its end."""
+
+
+@pytest.mark.full
+def test_the_item_at_which_a_generator_stopped_is_part_of_its_assertion(bench: Bench) -> None:
+    """It is read from the frame of the generator: nothing runs once more."""
+    tests = "\n".join(f"def test_{at}(limit=2): assert {each}" for at, each in enumerate(STOPPED))
+    bench.test(tests, pause_on="never")
+    for at, item in enumerate(STOPPED.values()):
+        reply = bench.agent.call("exception_get_context", nodeid=f"test_it.py::test_{at}")
+        stopped = reply["assertion"].get("stoppedAt")
+        if stopped is not None:
+            stopped = {name: text.partition("#")[0] for name, text in stopped.items()}
+        assert stopped == (item or None), tests.splitlines()[at]
+        assert "genexpr" not in str(reply["assertion"].get("values"))
+
+
 @pytest.mark.full
 def test_failures_with_one_cause_are_one_group(bench: Bench) -> None:
     """38 failures of one broken fixture read as one."""

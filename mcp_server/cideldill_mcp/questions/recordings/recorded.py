@@ -290,6 +290,7 @@ class Failed:
         expressions: The expressions of both sides, where they are no literals.
         insides: `left` and `right` → path in it → text.
         behind: The exceptions behind it, the nearest first.
+        stopped_at: The variables of a generator expression that was not read to its end, as texts.
         at: When it failed: so many beginnings and ends of calls were before.
     """
 
@@ -304,6 +305,7 @@ class Failed:
     expressions: tuple[str, str] = ("", "")
     insides: dict[str, dict[str, str]] = field(default_factory=dict)
     behind: list[Behind] = field(default_factory=list)
+    stopped_at: dict[str, str] = field(default_factory=dict)
     at: int = 0
 
 

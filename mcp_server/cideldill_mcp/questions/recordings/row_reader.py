@@ -245,6 +245,7 @@ class _Reader:
                 Behind(relation, type, message, place and tuple(place))
                 for relation, type, message, place in facts.get("behind", ())
             ],
+            facts.get("stoppedAt") or {},
             self._moment,
         )
 

@@ -102,6 +102,9 @@ def _sides(failed: Failed) -> Iterator[str]:
     if inside is not None:
         left, right = around(inside.left, inside.right, _VALUE // 2)
         yield f"  they differ first at {inside.path}: {left} | {right}"
+    if failed.stopped_at:
+        item = [f"{name}={short(text, 60)}" for name, text in failed.stopped_at.items()]
+        yield f"  it stopped at {', '.join(item[:_LOCALS])}"
 
 
 def _size(failed: Failed, side: str) -> str:
