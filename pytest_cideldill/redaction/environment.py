@@ -16,27 +16,33 @@ from types import ModuleType
 _ERRORS = "surrogateescape"
 _name_of, _value_of = itemgetter(0), itemgetter(1)
 
-_OF_PYTEST = (b"PYTEST_CURRENT_TEST", "PYTEST_CURRENT_TEST")
+_OF_PYTEST = "PYTEST_CURRENT_TEST"
 """Set for each phase of a test to its id, whose secrets are known otherwise."""
 
 
 class Environment:
-    """Finds the variables that changed since the last call. Any thread; takes no lock."""
+    """Finds the variables that changed since the last call. Any thread; takes no lock.
 
-    __slots__ = ("_seen",)
+    Names are bytes, but text on Windows and where a test has replaced `os.environ`. They are never
+    compared with each other: Python warns of that when it is started with `-b`.
+    """
+
+    __slots__ = ("_bytes", "_texts")
 
     def __init__(self) -> None:
-        self._seen: dict[object, object] = {}
+        self._bytes: dict[object, object] = {}
+        self._texts: dict[object, object] = {}
 
     def changed(self) -> dict[str, str]:
         """The variables that are new, or have another value than before; a quick test."""
         items = list(_variables().items())
-        known = map(self._seen.get, map(_name_of, items))
+        seen = self._bytes if items and type(items[0][0]) is bytes else self._texts
+        known = map(seen.get, map(_name_of, items))
         news = list(compress(items, map(is_not, map(_value_of, items), known)))
-        fresh = [(name, value) for name, value in news if name not in _OF_PYTEST]
+        fresh = [(name, value) for name, value in news if _text(name) != _OF_PYTEST]
         if not fresh:
             return {}
-        self._seen.update(fresh)
+        seen.update(fresh)
         return {_text(name): _text(value) for name, value in fresh}
 
 
