@@ -126,20 +126,14 @@ class RowLog:
         if is_late:
             self._drop_before(until)
         left = len(self._rows)
-        dropped = {
-            loss: count for loss, each in self._drops.items() if (count := each.unreported())
-        }
-        is_first = True
         while left > 0 and (rows := self._batch(min(left, MAX_BATCH), until)):
             left = left - len(rows) if until is not None else 0
-            if is_first and dropped:
-                for each in self._drops.values():
-                    each.reported()
-                yield from self._warnings(dropped)
+            # After the rows are taken: whatever is dropped later has a row behind it that waits.
+            dropped = {loss: count for loss, drops in self._drops.items() if (count := drops.new())}
+            yield from self._warnings(dropped)
             begun = clock.monotonic()
-            yield Batch(rows, dropped if is_first else {}, self._formats)
+            yield Batch(rows, dropped, self._formats)
             self._look_ahead(rows, begun)
-            is_first = False
             if left > 0 and id(until) not in self._passed and not self._has_room():
                 return
         self._passed.pop(id(until), None)
@@ -256,20 +250,14 @@ class _Drops:
         count: `count()`: one more.
     """
 
-    __slots__ = ("_next", "_unreported", "count")
+    __slots__ = ("_next", "count")
 
     def __init__(self) -> None:
         self.count = itertools.count().__next__
         self._next = 0
-        self._unreported = 0
 
-    def unreported(self) -> int:
-        """How many no batch has reported yet. A row follows behind each, whose batch can."""
+    def new(self) -> int:
+        """How many were counted since this was asked last."""
         number = self.count()
-        self._unreported += number - self._next
-        self._next = number + 1
-        return self._unreported
-
-    def reported(self) -> None:
-        """A batch reports those that `unreported` counted last."""
-        self._unreported = 0
+        new, self._next = number - self._next, number + 1
+        return new

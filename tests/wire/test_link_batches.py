@@ -19,6 +19,7 @@ from pytest_cideldill.link import threaded as link_module
 from pytest_cideldill.link.row_log import MAX_BATCH, MAX_LATE, RowLog
 from pytest_cideldill.protocol import Event, NodeStarted, Recorded, Stopped, Warned
 from pytest_cideldill.protocol.framing import FrameDecoder
+from pytest_cideldill.protocol.rows import Loss
 from tests.wire.linked import DEADLINE_S, Linked
 
 
@@ -275,6 +276,38 @@ def test_rows_that_are_dropped_are_counted_by_the_next_one(
     assert list(log.take(log)) == []
 
 
+@pytest.mark.parametrize("batch", [2, 4])
+@pytest.mark.parametrize("until", ["mark", None])
+def test_rows_that_are_dropped_while_the_link_takes_are_counted(
+    monkeypatch: pytest.MonkeyPatch, until: str | None, batch: int
+) -> None:
+    """Also if the row behind them is among those that it takes, and no other follows."""
+    monkeypatch.setattr(log_module, "MAX_WAITING", 4)
+    monkeypatch.setattr(log_module, "MAX_BATCH", batch)
+    log = RowLog(lambda: None)
+    popped = log._popped
+    rounds = iter((6, 3, 0, 5))
+    added = 0
+
+    def add(count: int) -> None:
+        nonlocal added
+        added += count
+        for number in range(count):
+            log.add((reported, float(number), 0.5, "shop.total", "t::x", 1, "(1)", "2", None))
+
+    def other_threads_first(count: int) -> list[Any]:
+        add(next(rounds, 0))
+        return popped(count)
+
+    monkeypatch.setattr(log, "_popped", other_threads_first)
+    add(4)
+    events: list[Any] = []
+    while more := list(log.take(until)):
+        events += more
+    recorded = [event for event in events if isinstance(event, Recorded)]
+    assert sum(len(event.rows) + event.dropped for event in recorded) == added >= 10
+
+
 def test_every_row_is_reported_or_counted_wherever_it_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -306,7 +339,14 @@ def test_a_peer_that_does_not_read_costs_bounded_memory(monkeypatch: pytest.Monk
     with Recording() as recording:
         outlet = recording.linked.outlet
         added, most = 0, 0
-        while not dropped_since(recording.log):
+        dropped: list[object] = []
+
+        def lose(row: object) -> Loss:
+            dropped.append(row)
+            return "call"
+
+        recording.log.loses = lose
+        while not dropped:
             recording.add(100)
             added += 100
             most = max(most, len(outlet.unsent))
@@ -314,11 +354,6 @@ def test_a_peer_that_does_not_read_costs_bounded_memory(monkeypatch: pytest.Monk
         recording.add(1, "last")
         frames = recording.frames(lambda got: any(c["function"] == "last" for c in calls_in(got)))
         assert len(calls_in(frames)) + dropped_in(frames) == added + 1
-
-
-def dropped_since(log: RowLog) -> bool:
-    """Whether rows have been dropped that were not told yet."""
-    return any(each.unreported() for each in log._drops.values())
 
 
 def test_a_flush_waits_for_what_was_there_and_not_for_what_comes() -> None:
