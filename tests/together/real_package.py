@@ -27,7 +27,7 @@ INSIDE = Path(__file__).parent / "inside"
 """Modules for the process under test."""
 
 DOWNLOAD_S = 60.0
-SUITE_S = 120.0
+SUITE_S = 280.0
 PAGE = 100
 
 

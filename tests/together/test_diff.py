@@ -15,7 +15,7 @@ from tests.together.conftest import MakeProject
 from tests.together.diff_cases import CASES, DiffCase
 from tests.together.driver import DEADLINE_S, ToolError
 from tests.together.frontend import clean_environment
-from tests.together.workbench import Bench
+from tests.together.workbench import SECRET, Bench
 
 COMMAND = "import sys; from cideldill_mcp.commands.main import main; sys.exit(main())"
 UNSTABLE = ("flaky", "clock", "noise")
@@ -51,7 +51,7 @@ def run_command(project: Path, *arguments: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, "-c", COMMAND, *arguments],
         cwd=project,
-        env=clean_environment(PYTHONDONTWRITEBYTECODE="1"),
+        env=clean_environment(PYTHONDONTWRITEBYTECODE="1", **SECRET),
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,

@@ -41,6 +41,9 @@ BEFORE_3_12 = sys.version_info < (3, 12)
 EVERYTHING = "*"
 """Of user code: of the package and of its tests."""
 
+BEHIND = "recorded calls were dropped: too many at once"
+"""A warning of busy machines, on which the front end can't read all of them in time."""
+
 WAIT_S = 280
 """Of one call; there may be several."""
 
@@ -253,7 +256,8 @@ def driven(agent: Agent, suite: Suite, record: Path) -> Driven:
 def assert_same(plain: Record, run: Driven, named: Sequence[Difference]) -> None:
     """The tests that differ are those that are named, neither more nor less."""
     seen = run.record
-    assert (run.state["state"], run.state.get("warnings")) == ("finished", None)
+    warnings = [each for each in run.state.get("warnings", ()) if not each.startswith(BEHIND)]
+    assert (run.state["state"], warnings) == ("finished", [])
     assert run.state["outcomes"] == seen.counts
     assert differences(seen.verdicts(), run.verdicts) == {}
     different = dict.fromkeys(

@@ -30,7 +30,7 @@ from tests.together.real_package import (
     unpacked,
 )
 
-pytestmark = [pytest.mark.full, pytest.mark.long(40), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.long(40), pytest.mark.timeout(900)]
 
 ONE_TOO_FEW = Breakage(
     "more_itertools.recipes.take",

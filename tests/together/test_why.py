@@ -569,7 +569,7 @@ def test_a_test_that_passes_has_no_why(bench: Bench) -> None:
 
 @pytest.mark.soak
 def test_a_small_answer_keeps_the_failure_and_a_function(seeded: Bench) -> None:
-    for most in (500, 800, 1_500):
+    for most in (500, 800, 1_200):
         reply = why(seeded, "branch/test_branch.py::test_coupon", max_chars=most)
         assert reply["text"].startswith("branch/test_branch.py::test_coupon  failed")
         assert reply["truncated"]
