@@ -22,7 +22,7 @@ from pytest_cideldill.calltraces.value_texts import LARGE, Values
 from pytest_cideldill.frames.arguments import raised
 from pytest_cideldill.interpreter.frame_locals import forget, read_locals
 from pytest_cideldill.interpreter.running import main_ident, thread_names
-from pytest_cideldill.protocol.trace_rows import TraceRequest
+from pytest_cideldill.protocol.trace_rows import EXPLANATION, TraceRequest
 from pytest_cideldill.rendering.exception_text import headline
 from pytest_cideldill.tracing.interface import Left
 from pytest_cideldill.tracing.trails import how_it_yields
@@ -346,23 +346,26 @@ class CallRecorder:
 
         The last part are the libraries in between, as the inside of a JSON text.
         """
-        back = frame.f_back
+        code, back = frame.f_code, frame.f_back
         through: dict[str, None] = {}
-        table = self._table
+        table, explains, via = self._table, False, ""
         for _ in range(_FARTHEST):
             if back is None:
                 break
             if (call := self._of(back)) is not None:
-                via = plain(", ".join(reversed(through)))[1:-1] if through else ""
+                if not explains:
+                    via = plain(", ".join(reversed(through)))[1:-1] if through else ""
                 return call, None, call.facts.line_at(back), via
             facts = table.meet(back)
             if facts is not None:
-                return None, facts, facts.line_at(back), ""
+                return None, facts, facts.line_at(back), via
+            if not explains and table.explanations.has(back.f_code, code):
+                explains, via = True, EXPLANATION
             if id(back.f_code) not in table.through:
                 module = back.f_globals.get("__name__")
                 through[module.partition(".")[0] if type(module) is str else "?"] = None
             back = back.f_back
-        return None, None, 0, ""
+        return None, None, 0, via
 
     def _number(self, facts: CodeFacts) -> int:
         """The number of a code object in the rows."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pytest_cideldill.calltraces.feed import Fail
 from pytest_cideldill.calltraces.settrace import LOST
-from pytest_cideldill.calltraces.starts import Starts, StartSource, is_imported
+from pytest_cideldill.calltraces.starts import Starts, StartSource
 from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
 from pytest_cideldill.tracing.code_shapes import Shape
 from pytest_cideldill.tracing.installer import Installer
@@ -84,7 +84,7 @@ class TracingStarts(StartSource):
                 self._foreign.add(key)
         elif not code.co_flags & _GENERATORS or frame.f_lasti == Shape(code).start:
             try:
-                if not (self.starts.has_imported and is_imported(frame)):
+                if not self.starts.is_apart(frame):
                     self._noted[key] = 1
             finally:
                 keep_as_they_are(frame)

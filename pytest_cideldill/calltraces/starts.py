@@ -2,7 +2,8 @@
 
 What a fixture of wider scope runs when it is set up belongs to all tests that use it, not only to
 the first one. What a module runs when it is imported belongs to none: which test imports it first
-is chance. An event source (`sysmon_starts`, `settrace_starts`) notes them, on any thread.
+is chance. Nor does what a library calls to explain a failed assertion. An event source
+(`sysmon_starts`, `settrace_starts`) notes them, on any thread.
 """
 
 from __future__ import annotations
@@ -104,10 +105,29 @@ class Starts:
 
     def _notes(self, place: Place, frame: FrameType) -> bool:
         if place not in self.noted:
-            if self.has_imported and is_imported(frame):
+            if self.is_apart(frame):
                 return False
             self.noted[place] = 1
         return True
+
+    def is_apart(self, frame: FrameType) -> bool:
+        """Whether what a frame runs belongs to no test; asked where something would be noted."""
+        if self.has_imported and _is_imported(frame):
+            return True
+        return not self.table.explanations.is_empty and self._explains(frame)
+
+    def _explains(self, frame: FrameType) -> bool:
+        """Whether a library calls this frame to explain a failure, directly or not."""
+        known, has = self.table.known, self.table.explanations.has
+        called, above = frame.f_code, frame.f_back
+        while above is not None:
+            code = above.f_code
+            if has(code, called):
+                return True
+            if known.get(id(code)) is not None:
+                called = code
+            above = above.f_back
+        return False
 
     # --- tests, on the main thread --------------------------------------------------------------
 
@@ -201,7 +221,7 @@ class Starts:
             self.feed.renew()
 
 
-def is_imported(frame: FrameType) -> bool:
+def _is_imported(frame: FrameType) -> bool:
     """Whether a module that is being imported calls this frame, directly or not."""
     above: Any = frame
     while (above := above.f_back) is not None:

@@ -17,7 +17,7 @@ from types import CodeType
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.feed import Fail
-from pytest_cideldill.calltraces.starts import Starts, StartSource, is_imported
+from pytest_cideldill.calltraces.starts import Starts, StartSource
 from pytest_cideldill.tracing.tool_ids import (
     NONE,
     ORIGINAL,
@@ -143,7 +143,7 @@ class MonitoringStarts(StartSource):
                         self._arm(code)
                 if facts is None:
                     return _DISABLE
-                if number not in noted and not (starts.has_imported and is_imported(getframe(1))):
+                if number not in noted and not starts.is_apart(getframe(1)):
                     noted[number] = 1
                 return _DISABLE if self._ids[0] != self._ids[1] else None
             except RecursionError:
@@ -167,9 +167,8 @@ class MonitoringStarts(StartSource):
                 number = key(code)
                 count = count_of(number)
                 if count is None:
-                    if starts.has_imported and is_imported(getframe(1)):
-                        return None
-                    noted[number] = 1
+                    if not starts.is_apart(getframe(1)):
+                        noted[number] = 1
                     return None
                 if count < _OFTEN:
                     noted[number] = count + 1

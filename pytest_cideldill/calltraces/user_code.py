@@ -7,6 +7,7 @@ from itertools import count
 from types import CodeType, FrameType
 from typing import Final
 
+from pytest_cideldill.calltraces.explanations import Explanations
 from pytest_cideldill.calltraces.row_file import RowFile, plain
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import has_no_snapshot_yet
@@ -126,6 +127,9 @@ class CodeTable:
         lens: Knows the project and secrets.
         wanted: The function that is asked for.
         has_parts: Whether comprehensions that have frames count as functions.
+
+    Attributes:
+        explanations: Know the functions of libraries that explain failed assertions.
     """
 
     def __init__(self, lens: Lens, wanted: FunctionName | None, *, has_parts: bool = False) -> None:
@@ -135,6 +139,7 @@ class CodeTable:
         self.known: dict[int, CodeFacts | None] = {}
         """By the id of the code; None: it is not the user's, or a part of a function."""
 
+        self.explanations = Explanations()
         self._kept: list[CodeType] = []
         self._numbers = count(1)
         self.through: set[int] = set()
@@ -154,6 +159,8 @@ class CodeTable:
                 self.through.add(key)
             else:
                 facts = self._facts(frame, file)
+        else:
+            self.explanations.meet(code, frame.f_globals.get("__name__"))
         self.known[key] = facts
         return facts
 

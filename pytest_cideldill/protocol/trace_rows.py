@@ -16,7 +16,8 @@ may be cut off. A row is an array: its kind, then the columns below.
 `function`, `generator`, `coroutine`, `async_generator`, `module`, `class` |
 | `call` | call, parent, code, line, thread, args, via | a call of user code begins: its number, \
 from 1; the call that it came from, 0 if none; the line there, or 0; the thread's name, empty for \
-the main one; its arguments as `[name, text]`; the library modules that lie between, as text |
+the main one; its arguments as `[name, text]`; the library modules that lie between, as text, or \
+`EXPLANATION` |
 | `skipped` | code, count | so many calls of it have no row since the last one that has |
 | `return` | call, text | it returns |
 | `unwind` | call, text | an exception leaves it: `Type: message` |
@@ -102,6 +103,9 @@ from pytest_cideldill.interpreter.values import dataclass
 
 VARIABLE: Final = "CIDELDILL_QUESTION"
 """The environment variable that holds a request."""
+
+EXPLANATION: Final = "the message of a failure"
+"""Stands in the column `via` of calls by which a library explains a failed assertion."""
 
 
 @dataclass(frozen=True, slots=True)

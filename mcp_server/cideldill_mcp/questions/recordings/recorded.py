@@ -82,6 +82,8 @@ class Call:
         ended_at: When it ended; 0: it has not.
         begun: State of each argument when it began, by name; of those whose text is not all.
         ended: Those that were others at its end; `return`: of the result.
+        explained: What was called in it, directly or not, to explain a failed assertion: these have
+            no calls here, but these names, with counts.
         is_end_lost: Whether it has ended all the same: its test has.
         is_beyond: Whether it began beyond the limit of calls: those inside of it may be missing.
     """
@@ -104,6 +106,7 @@ class Call:
     ended_at: int = 0
     begun: dict[str, str] | None = None
     ended: dict[str, str] | None = None
+    explained: list[tuple[str, int]] | None = None
     is_end_lost: bool = False
     is_beyond: bool = False
 

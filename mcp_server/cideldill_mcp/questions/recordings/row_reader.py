@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -32,7 +33,7 @@ from cideldill_mcp.questions.recordings.recorded import (
     Recorded,
     RecordedTest,
 )
-from pytest_cideldill.protocol.trace_rows import Row
+from pytest_cideldill.protocol.trace_rows import EXPLANATION, Row
 
 WATCHED: Final = (
     "watch",
@@ -63,8 +64,36 @@ def read_recorded(path: str | os.PathLike[str]) -> Recorded:
             if isinstance(rows, list):
                 reader.add(rows)
     for test in reader.recorded.tests.values():
+        _set_apart_explanations(test)
         _end(test)
     return reader.recorded
+
+
+def _set_apart_explanations(test: RecordedTest) -> None:
+    """Take what only explains a failure out of the calls of a test: it is not what the test does,
+    and pytest shows values many times.
+    """
+    tops: dict[Call, Call] = {}
+    counts: dict[Call, Counter[str]] = {}
+    for number, call in list(test.calls.items()):  # parents come before their children
+        parent = call.parent
+        if call.via == EXPLANATION:
+            top = call
+        elif parent is not None and parent in tops:
+            top = tops[parent]
+        else:
+            continue
+        tops[call] = top
+        del test.calls[number]
+        if top.parent is not None:
+            counts.setdefault(top.parent, Counter())[call.code.name] += 1
+    if not tops:
+        return
+    for phase in test.phases:
+        phase.roots = [call for call in phase.roots if call not in tops]
+    for call, names in counts.items():
+        call.children = [child for child in call.children if child not in tops]
+        call.explained = list(names.items())
 
 
 def _end(test: RecordedTest) -> None:
@@ -334,7 +363,7 @@ class _Reader:
             self._phase_now().roots.append(call)
             return
         above.children.append(call)
-        if above is self._focus:
+        if above is self._focus and via != EXPLANATION:
             self._note(("call", call))
 
     def _add_skipped(self, code: int, count: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cideldill_mcp.questions.recordings.recorded import (
@@ -22,6 +22,9 @@ VALUE: Final = 48
 
 ARGUMENTS: Final = 110
 """Characters of all arguments in the line of a call."""
+
+EXPLAINED: Final = "for the message of the failure: "
+"""Before what `explained_text` gives."""
 
 RESULT: Final = 80
 """Characters of a result or an exception in the line of a call."""
@@ -130,7 +133,16 @@ def sampled(texts: list[str], most: int = 24, *, total: int = 0) -> str:
 
 def library_text(call: Call) -> str:
     """`json.loads ×3, re.match`: functions of libraries that it called."""
-    found = sorted(call.library or (), key=lambda each: -each[1])
+    return _counts_text(call.library or ())
+
+
+def explained_text(call: Call) -> str:
+    """`Money.__repr__ ×4`: functions of the user that explained a failure for a library."""
+    return _counts_text(call.explained or ())
+
+
+def _counts_text(counts: Sequence[tuple[str, int]]) -> str:
+    found = sorted(counts, key=lambda each: -each[1])
     shown = [f"{name} ×{count:,}" if count > 1 else name for name, count in found[:_LIBRARY]]
     if len(found) > _LIBRARY:
         shown.append(f"{len(found) - _LIBRARY} more")

@@ -15,9 +15,11 @@ from cideldill_mcp.questions.recordings.listing import FunctionNode, Listing, Lo
 from cideldill_mcp.questions.recordings.recorded import BODIES, Call, Focus, Recorded, RecordedTest
 from cideldill_mcp.questions.recordings.row_reader import without_collector
 from cideldill_mcp.questions.texts.call_text import (
+    EXPLAINED,
     call_text,
     deepest,
     ending_text,
+    explained_text,
     kind_of,
     library_text,
     notes_of,
@@ -170,6 +172,8 @@ def _end(focus: Focus) -> list[Item]:
     lines = []
     if call.library:
         lines.append(Item(f"lib: {library_text(call)}", 3.0, weight=0))
+    if call.explained:
+        lines.append(Item(f"{EXPLAINED}{explained_text(call)}", 3.0, weight=0))
     if call.error is None and call.result is None:
         lines.append(Item("it did not end", 0.3, weight=0))
     return lines

@@ -8,8 +8,9 @@ and what differs is kept longest when the text gets too long.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -24,8 +25,10 @@ from cideldill_mcp.questions.recordings.recorded import (
 )
 from cideldill_mcp.questions.recordings.row_reader import without_collector
 from cideldill_mcp.questions.texts.call_text import (
+    EXPLAINED,
     RESULT,
     call_text,
+    explained_text,
     library_text,
     notes_of,
     path_of_failure,
@@ -311,19 +314,21 @@ class _Tree:
         call = entry.call
         if call.code.kind in BODIES and call.error is None:
             return []
-        if call.library and (depth is None or node.depth < depth):
-            text = library_text(call)
-            level = node.depth + 1
-            found.append(
-                _Node(
-                    lambda: f"{self._indent * level}lib: {text}",
-                    entry.rank + entry.inner + 1.3,
-                    level,
-                    0,
-                    above=node,
-                )
-            )
+        if depth is None or node.depth < depth:
+            found += self._beside(call, node, entry.rank + entry.inner + 1.3)
         return self._entries(call.children, node, entry.rank + entry.inner, call in self._failing)
+
+    def _beside(self, call: Call, node: _Node, rank: float) -> Iterator[_Node]:
+        """The lines of what a call has called of libraries, and of what explained its failure."""
+        level = node.depth + 1
+        texts = [f"lib: {library_text(call)}"] if call.library else []
+        if call.explained and self._text is call_text:
+            texts.append(f"{EXPLAINED}{explained_text(call)}")
+        for text in texts:
+            yield _Node(partial(self._indented, text, level), rank, level, 0, above=node)
+
+    def _indented(self, text: str, level: int) -> str:
+        return f"{self._indent * level}{text}"
 
     # --- children -------------------------------------------------------------------------------
 
