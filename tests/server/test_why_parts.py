@@ -126,6 +126,10 @@ def test_the_call_that_gave_a_side_is_the_first_suspect(rows: Rows, tmp_path: Pa
     assert names == ["shop.cart.total", "shop.cart.price"]
 
 
+class Rates(list[int]):
+    """May be equal to a list."""
+
+
 ROWS = [{"id": number, "tags": ["new"]} for number in range(40)]
 LINES = [f"line {number}" for number in range(50)]
 
@@ -141,6 +145,8 @@ APART: list[tuple[object, object, str | None]] = [
     ({1, 2}, {1, 2, 3}, "{3}: absent | in it"),
     ([], [1, 2], None),
     ((1, 2), [1, 3], None),
+    (Rates([1, 2]), [1, 3], "[1]: 2 | 3"),
+    (Rates([1, 2]), [1, 2, 3], None),
 ]
 """Both sides, and where they differ first; None: it is plain to see."""
 
@@ -200,6 +206,44 @@ def test_an_assertion_of_the_program_speaks_for_its_function(rows: Rows, tmp_pat
         "shop.cart.check": "its assertion failed",
         "shop.cart.pay": "on the path to the assertion of check",
     }
+
+
+@pytest.mark.parametrize("is_returned", [False, True], ids=["made", "returned_before"])
+def test_what_a_constructor_is_given_was_made_by_the_function_that_calls_it(
+    rows: Rows, tmp_path: Path, is_returned: bool
+) -> None:
+    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    if is_returned:
+        rows.call("priced", root, result="77")
+    outer = rows.begin("total", root)
+    inner = rows.begin("Money.__init__", outer, args={"self": "Money()", "cents": "77"})
+    rows.add("leaves", "d1", [["self.cents", "77"]])
+    rows.add("state", inner, "end", [["self", "d1"]])
+    rows.add("return", inner, "None")
+    rows.add("return", outer, "Money(cents=77)")
+    insides = {"left": [["", "Money"], [".cents", "77"]], "right": [["", "Money"], [".cents", "8"]]}
+    failed(rows, left="Money(cents=77)", right="Money(cents=8)", insides=insides)
+    recorded, test, _ = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    by = "returned by priced" if is_returned else "left by total"
+    assert part.lines[0] == f"path: 77 (left at .cents) was {by}  shop/cart.py:1"
+    assert part.evidence[0].reason == "gave left at .cents: 77"
+
+
+def test_what_a_generator_yielded_is_said_where_it_was_changed_further(
+    rows: Rows, tmp_path: Path
+) -> None:
+    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    prices = rows.begin(rows.code("prices", kind="generator"), root)
+    for price in (10, 20, 30, 40, 50):
+        rows.add("yield", prices, str(price))
+    rows.add("return", prices, "None")
+    failed(rows, left="150", right="4", leftExpression="sum(prices())")
+    recorded, test, _ = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    assert part.lines[0] == "path: 10, 20, 30, 40, … (for left) came from prices  shop/cart.py:1"
 
 
 def test_a_value_that_many_calls_give_says_nothing(rows: Rows, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cideldill_mcp.questions.diff.differences import RESULT, Difference, states_between
@@ -29,12 +29,19 @@ _USUAL: Final = frozenset(
 _PARTS: Final = 2
 """Leaves of a value that has parts, at least: itself, and one."""
 
+_GENERATORS: Final = frozenset({"generator", "async_generator"})
+_ITEMS: Final = 4
+"""Items that are shown of those that a generator yielded."""
+
 _CALLED: Final = re.compile(r"(\w+)\(")
 _STEP: Final = re.compile(r"(?:\.\w+|\['[^']*'\]|\[\d+\])$")
 """The attribute or item at the end of an expression."""
 
 _STEPS: Final = re.compile(r"\[(\d+)\]|.[^.\[]*", re.DOTALL)
 """The parts of a path. Those of a key that is a text may be parts of it: its order stays."""
+
+_KINDS: Final = frozenset({"list", "tuple", "dict", "set", "frozenset"})
+"""A value of one is equal to none of another, but for both kinds of sets."""
 
 _SIZED: Final = re.compile(r"([^'\"]+) of (\d+)")
 """`list of 3`."""
@@ -156,10 +163,19 @@ class _States:
 def first_difference(failed: Failed) -> Difference | None:
     """The first part that differs in both sides of a comparison, perhaps by its size alone.
 
-    None: they are no such values, or are of different kinds or sizes themselves.
+    None: they are no such values, or are of different sizes themselves, or of kinds of which none
+    is equal to another.
     """
     difference = next(iter(_differences(failed)), None)
     return difference if difference is None or difference.path else None
+
+
+def _may_be_equal(difference: Difference) -> bool:
+    """Whether both have as many items, and one is of a class that may compare itself otherwise."""
+    ours, theirs = (_SIZED.fullmatch(text) for text in (difference.left, difference.right))
+    if ours is None or theirs is None or ours[2] != theirs[2]:
+        return False
+    return not {ours[1], theirs[1]} <= _KINDS
 
 
 def first_other_part(failed: Failed) -> Difference | None:
@@ -174,12 +190,13 @@ def first_other_part(failed: Failed) -> Difference | None:
 
 
 def _differences(failed: Failed) -> list[Difference]:
-    """Where both sides differ, in the order of their parts."""
+    """Where both sides differ, in the order of their parts; in their kinds, if that matters."""
     left, right = failed.insides.get("left"), failed.insides.get("right")
     if failed.op not in ("==", "is", "in", "not in", "!=") or left is None or right is None:
         return []
     ranks: dict[str, int] = {}
-    return sorted(states_between(left, right), key=lambda each: _position(each.path, ranks))
+    found = sorted(states_between(left, right), key=lambda each: _position(each.path, ranks))
+    return found[1:] if found and not found[0].path and _may_be_equal(found[0]) else found
 
 
 def _position(path: str, ranks: dict[str, int]) -> list[int]:
@@ -236,7 +253,20 @@ def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
         origin = _of_inside(recorded, calls, failed, inside)
     else:
         origin = _of_operand(calls, failed, is_test) or _of_attribute(recorded, calls, failed)
-    return origin or _of_expression(calls, failed) or _of_local(calls, failed)
+    if origin is not None:
+        return _before_handing_on(origin, is_test)
+    return _of_expression(calls, failed) or _of_local(calls, failed)
+
+
+def _before_handing_on(origin: Origin, is_test: Callable[[Code], bool]) -> Origin:
+    """Without the last calls if they left what they were given: a constructor, say."""
+    chain = list(origin.chain)
+    while origin.path and len(chain) > 1 and not _says_little(origin.text):
+        is_given = any(shown == origin.text for _, shown in chain[-1].args)
+        if not is_given or is_test(chain[-2].code):
+            break
+        chain.pop()
+    return replace(origin, chain=chain)
 
 
 def _of_operand(
@@ -289,8 +319,18 @@ def _of_expression(calls: list[Call], failed: Failed) -> Origin | None:
             gave = [each for each in calls if each.code.name.rpartition(".")[2] == name]
             if gave and gave[-1].result is not None:
                 call = gave[-1]
-                return Origin([*ancestors(call), call], call.result or "", f"for {side}")
+                text = items_text(call) or call.result or ""
+                return Origin([*ancestors(call), call], text, f"for {side}")
     return None
+
+
+def items_text(call: Call) -> str:
+    """The first items that a generator yielded; empty: it is none, or yielded nothing."""
+    if call.code.kind not in _GENERATORS:
+        return ""
+    items = [text for kind, text in call.moves or () if kind == "yield"]
+    more = ", …" if len(items) > _ITEMS else ""
+    return ", ".join(items[:_ITEMS]) + more
 
 
 def _of_local(calls: list[Call], failed: Failed) -> Origin | None:

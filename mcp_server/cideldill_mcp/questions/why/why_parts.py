@@ -25,7 +25,13 @@ from cideldill_mcp.questions.trace.call_tree import path_text
 from cideldill_mcp.questions.why.evidence import INSIDE, Finding
 from cideldill_mcp.questions.why.failure_text import failure_lines
 from cideldill_mcp.questions.why.only_here import only_here
-from cideldill_mcp.questions.why.origin import Origin, fed_by, made_before, origin_of
+from cideldill_mcp.questions.why.origin import (
+    Origin,
+    fed_by,
+    items_text,
+    made_before,
+    origin_of,
+)
 from cideldill_mcp.questions.why.swallowed import swallowed, swallowers
 
 _PATH: Final = 1_200
@@ -151,12 +157,14 @@ def _unended_part(test: RecordedTest) -> Part | None:
 
 def _came_from(origin: Origin) -> str:
     call = origin.call
-    how = "left by"
+    how = "was left by"
     if call.result == origin.text:
-        how = "returned by"
+        how = "was returned by"
     elif ("yield", origin.text) in (call.moves or ()):
-        how = "yielded by"
-    return f"{short(origin.text, 60)} ({_place(origin)}) was {how} {_named(origin.call)}"
+        how = "was yielded by"
+    elif items_text(call) == origin.text:
+        how = "came from"
+    return f"{short(origin.text, 60)} ({_place(origin)}) {how} {_named(origin.call)}"
 
 
 def _place(origin: Origin) -> str:
