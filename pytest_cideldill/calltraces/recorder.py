@@ -23,7 +23,7 @@ from pytest_cideldill.frames.arguments import raised
 from pytest_cideldill.interpreter.frame_locals import forget, read_locals
 from pytest_cideldill.interpreter.running import main_ident, thread_names
 from pytest_cideldill.protocol.trace_rows import EXPLANATION, TraceRequest
-from pytest_cideldill.rendering.exception_text import headline
+from pytest_cideldill.rendering.exception_text import headline, without_hint
 from pytest_cideldill.tracing.interface import Left
 from pytest_cideldill.tracing.trails import how_it_yields
 
@@ -400,7 +400,7 @@ class CallRecorder:
         if error is None:
             return ""
         shown = raised(error, self._lens)
-        message = headline(shown["message"])
+        message = headline(without_hint(shown["message"]))
         return f"{shown['type']}: {message}" if message else shown["type"]
 
     def _takes_share(self, code: int, frame: FrameType) -> bool:

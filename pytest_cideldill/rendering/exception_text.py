@@ -43,6 +43,11 @@ def message_of(error: BaseException, lens: Lens) -> str:
     return f"{fields} ({ASK})" if fields else f"({ASK})"
 
 
+def without_hint(message: str) -> str:
+    """A message without the hint how to get the text, where it can't be asked for."""
+    return message.removesuffix(f"({ASK})").rstrip()
+
+
 def headline(message: str) -> str:
     """The first line of a message that is not empty: some libraries begin with an empty one."""
     return message.lstrip().partition("\n")[0]

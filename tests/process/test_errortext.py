@@ -15,7 +15,7 @@ import pytest
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.exception_text import ASK, message_of
+from pytest_cideldill.rendering.exception_text import ASK, message_of, without_hint
 from tests.each_case import for_each
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +91,12 @@ def test_a_text_that_the_program_makes_is_reported_by_its_fields_and_how_to_ask(
     long = Reported(7)
     long.args = ("x" * 10_000,)
     assert shown(long) == f"{'x' * 500} ({ASK})"
+
+
+def test_the_hint_is_left_out_where_nothing_can_be_asked() -> None:
+    assert without_hint(shown(Reported(7))) == "args, code=7"
+    assert without_hint(f"({ASK})") == ""
+    assert without_hint("a plain (text)") == "a plain (text)"
 
 
 def test_no_code_of_what_an_exception_holds_runs() -> None:

@@ -276,6 +276,61 @@ def test_without_a_value_to_follow_only_one_call_is_the_last(rows: Rows, tmp_pat
     ]
 
 
+@pytest.mark.parametrize(
+    ("type", "message"),
+    [("Failed", "DID NOT RAISE ValueError"), ("AssertionError", "ValueError not raised by sell")],
+)
+def test_the_call_that_should_have_raised_speaks_most(
+    rows: Rows, tmp_path: Path, type: str, message: str
+) -> None:
+    set_up = rows.begin(rows.code("TestIt.setUp", "tests.test_shop", file="tests/test_shop.py"))
+    rows.call("made", set_up)
+    rows.add("return", set_up, "None")
+    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    rows.call("price", root, result="2")
+    rows.call("sell", root)
+    rows.add("unwind", root, f"{type}: {message}")
+    failed(rows, type=type, message=message, op=None, left=None, right=None)
+    recorded, test, _ = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    first, second = (each for each in part.evidence if each.kind == "path")
+    assert (first.code.name, second.code.name) == ("sell", "price")
+    assert first.reason == "called last by the test, and raised nothing"
+    assert first.weight > 2 * second.weight
+
+
+def test_of_nested_calls_the_outer_one_gave_what_was_changed_further(
+    rows: Rows, tmp_path: Path
+) -> None:
+    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    rows.call("loaded", root, result="[3, 1]")
+    rows.call("ordered", root, result="[1, 3]")
+    expression = "[each + 1 for each in ordered(loaded())]"
+    failed(rows, left="[2, 4]", right="[4, 2]", leftExpression=expression)
+    recorded, test, _ = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    assert part.lines[0] == "path: [1, 3] (for left) was returned by ordered  shop/cart.py:1"
+
+
+def test_a_fixture_that_goes_on_in_the_teardown_is_shown_whole(rows: Rows, tmp_path: Path) -> None:
+    fixture = rows.begin(rows.code("db", "tests.test_shop", kind="generator"))
+    rows.call("connect", fixture)
+    rows.add("yield", fixture, "DB()")
+    rows.add("phase", "teardown")
+    rows.add("resume", fixture, "")
+    rows.call("price", fixture, result="3")
+    rows.add("unwind", fixture, "AssertionError: assert 3 == 4")
+    rows.add("outcome", "teardown", "failed", "AssertionError: assert 3 == 4", "a.py", 7)
+    rows.add("failed", "teardown", FAILED)
+    recorded, test, _ = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    assert part.lines[0] == "path: 3 (left) was returned by price  shop/cart.py:1"
+    assert [line.split("(")[0].strip() for line in part.lines[1:]] == ["db", "connect", "price"]
+
+
 def test_the_order_matters_only_where_the_test_passes_behind_others(tmp_path: Path) -> None:
     alone = RecordedTest(NODEID)
     for outcome, is_there in (("passed", True), ("failed", False)):

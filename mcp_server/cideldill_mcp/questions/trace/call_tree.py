@@ -208,13 +208,15 @@ class _Tree:
     Args:
         test: The test.
         wanted: Calls that stay as long as those of a failure do.
-        is_short: Whether values are cut shorter.
+        is_short: Whether values are cut shorter, and one phase alone is shown: with the calls that
+            began in an earlier one, and went on in it.
     """
 
     def __init__(
         self, test: RecordedTest, wanted: Sequence[Call] = (), *, is_short: bool = False
     ) -> None:
         self._test = test
+        self._is_short = is_short
         self._text = short_call_text if is_short else call_text
         self._shapes = Shapes(test.calls)
         paths = [path_of_failure(test, phase) for phase in test.phases if phase.outcome == "failed"]
@@ -252,11 +254,14 @@ class _Tree:
         name = phase.name or "before the tests"
         top = _Node(f"{name} ✗" if is_failing else name, base, 0, 0)
         found.append(top)
-        for call in phase.continued:
+        roots = phase.roots
+        if self._is_short:
+            roots = [*phase.continued, *roots]
+        for call in () if self._is_short else phase.continued:
             text = f"{call.code.name}() goes on, see above ✗ {short(call.error or '', RESULT)}"
             found.append(_Node(f"  {text}", base + 0.1, 1, 0, above=top))
         deeper = 0
-        stack = list(reversed(self._entries(phase.roots, top, base, is_failing)))
+        stack = list(reversed(self._entries(roots, top, base, is_failing)))
         while stack:
             entry = stack.pop()
             if depth is not None and entry.above.depth >= depth:
@@ -322,7 +327,7 @@ class _Tree:
         """The lines of what a call has called of libraries, and of what explained its failure."""
         level = node.depth + 1
         texts = [f"lib: {library_text(call)}"] if call.library else []
-        if call.explained and self._text is call_text:
+        if call.explained and not self._is_short:
             texts.append(f"{EXPLAINED}{explained_text(call)}")
         for text in texts:
             yield _Node(partial(self._indented, text, level), rank, level, 0, above=node)

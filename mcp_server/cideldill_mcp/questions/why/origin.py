@@ -312,15 +312,20 @@ def _of_attribute(recorded: Recorded, calls: list[Call], failed: Failed) -> Orig
 
 
 def _of_expression(calls: list[Call], failed: Failed) -> Origin | None:
-    """The last call of a function that a side names, where its result was changed further."""
-    sides = zip(("left", "right"), failed.expressions, strict=True)
-    for side, expression in sides:
-        for name in reversed(_CALLED.findall(expression)):
-            gave = [each for each in calls if each.code.name.rpartition(".")[2] == name]
-            if gave and gave[-1].result is not None:
-                call = gave[-1]
-                text = items_text(call) or call.result or ""
-                return Origin([*ancestors(call), call], text, f"for {side}")
+    """The last call of a function that a side names, where its result was changed further.
+
+    Of `f(g(x))` that is `f`.
+    """
+    for side, expression in zip(("left", "right"), failed.expressions, strict=True):
+        names = set(_CALLED.findall(expression))
+        gave = [
+            call
+            for call in calls
+            if call.result is not None and call.code.name.rpartition(".")[2] in names
+        ]
+        if gave:
+            text = items_text(gave[-1]) or gave[-1].result or ""
+            return Origin([*ancestors(gave[-1]), gave[-1]], text, f"for {side}")
     return None
 
 

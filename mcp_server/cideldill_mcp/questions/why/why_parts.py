@@ -5,6 +5,7 @@ A part without evidence is None.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,6 +15,7 @@ from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.ran import Function, Key, Remark, Remarks, functions, key_of
 from cideldill_mcp.questions.recordings.recorded import (
     Call,
+    Failed,
     Phase,
     Recorded,
     RecordedTest,
@@ -36,6 +38,9 @@ from cideldill_mcp.questions.why.swallowed import swallowed, swallowers
 
 _PATH: Final = 1_200
 """Characters of the path."""
+
+_MISSED: Final = frozenset({"Failed", "AssertionError"})
+_NOT_RAISED: Final = re.compile(r"DID NOT RAISE |\w+ not raised")
 
 _WEIGHTS: Final = {"left": 3.0, "right": 3.0, "for left": 2.0, "for right": 2.0}
 """How much it speaks for a call that a side came from it."""
@@ -241,16 +246,26 @@ def _inside(origin: Origin | None, phase: Phase) -> Iterator[Finding]:
 def _last_calls(recorded: Recorded, test: RecordedTest) -> list[Finding]:
     """Where no call gave the wrong value: what the test called itself, the last first."""
     phase, failed = test.failure, test.failed
-    roots = [] if phase is None else phase.roots
+    if phase is None:
+        return []
+    roots = path_of_failure(test, phase)[:1] or phase.roots  # not those of `setUp`
     calls = [child for root in roots for child in root.children]
     if failed is not None:
         calls = [call for call in calls if call.begun_at <= failed.at]
-    last = {call.code.number: call.code for call in reversed(calls[-4:])}
+    last = {call.code.number: call for call in reversed(calls[-4:])}
     found = []
-    for at, code in enumerate(last.values()):
+    for at, call in enumerate(last.values()):
         how = "by" if at or recorded.calls_cut else "last by"
-        found.append(Finding(code, "path", 0.8 / (at + 1), f"called {how} the test"))
+        reason, weight = f"called {how} the test", 0.8 / (at + 1)
+        if not at and failed is not None and call.error is None and _lacks_exception(failed):
+            reason, weight = f"{reason}, and raised nothing", 2.0
+        found.append(Finding(call.code, "path", weight, reason))
     return found
+
+
+def _lacks_exception(failed: Failed) -> bool:
+    """Whether a test failed as nothing was raised: of `pytest.raises` or `assertRaises`."""
+    return failed.type in _MISSED and _NOT_RAISED.match(failed.message) is not None
 
 
 def swallowed_part(test: RecordedTest) -> Part | None:
