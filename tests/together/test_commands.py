@@ -23,7 +23,7 @@ from unittest.mock import patch
 import pytest
 
 from cideldill_mcp.commands.main import main
-from cideldill_mcp.commands.rootdirs import interpreter, rootdir
+from cideldill_mcp.commands.rootdir_and_venv import interpreter, rootdir
 from tests.together.asked import fake_python, living
 from tests.together.driver import DEADLINE_S
 from tests.together.frontend import clean_environment, wait_until

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cideldill_mcp.commands import rootdirs
+from cideldill_mcp.commands import rootdir_and_venv
 from cideldill_mcp.processes.launch import HASH_SEED, Recipe
 from cideldill_mcp.processes.private_directory import NoScratch, make_folder
 from cideldill_mcp.processes.reaper import Reaper
@@ -87,8 +87,8 @@ async def _answer(
     settings: Settings,
 ) -> dict[str, Any]:
     """The reply; Ctrl-C cancels this, and its processes are ended all the same."""
-    root = rootdirs.rootdir(os.getcwd(), arguments)
-    python = chosen.python or rootdirs.interpreter(os.getcwd(), root)
+    root = rootdir_and_venv.rootdir(os.getcwd(), arguments)
+    python = chosen.python or rootdir_and_venv.interpreter(os.getcwd(), root)
     recipe = Recipe([python, "-m", "pytest"], arguments, root, None, settings.user_paths)
     directory = make_folder("cideldill-")
     reaper = Reaper(directory)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from cideldill_mcp.commands import rootdirs
+from cideldill_mcp.commands import rootdir_and_venv
 from pytest_cideldill import cli
 
 _MOST = 50
@@ -36,7 +36,7 @@ def _show(chosen: argparse.Namespace) -> int:
         if not chosen.record.is_dir():
             raise ValueError(f"there is no record {chosen.record}")
     else:
-        file = file_of_project(rootdirs.rootdir(os.getcwd(), []))
+        file = file_of_project(rootdir_and_venv.rootdir(os.getcwd(), []))
     entries = read(file) if file.exists() else []
     if not entries:
         cli.complain(f"nothing was tried {'in that session' if chosen.record else 'here'} yet")
