@@ -6,12 +6,14 @@ threads, generators and greenlets need no bookkeeping.
 
 from __future__ import annotations
 
+import sys
 from _thread import get_ident
 from gc import get_referents
 from itertools import count
 from types import CodeType, FrameType
 from typing import Any, Final, Protocol
 
+from pytest_cideldill.calltraces.aftermath import Aftermath
 from pytest_cideldill.calltraces.caught import CaughtRecorder, Names
 from pytest_cideldill.calltraces.choice import CallChoice
 from pytest_cideldill.calltraces.row_file import RowFile, plain
@@ -29,6 +31,8 @@ from pytest_cideldill.tracing.trails import how_it_yields
 
 _MOST_PARTS: Final = 10
 """Items, waits and resumptions of one call that are recorded; the others are counted."""
+
+_exc_info: Final = sys.exc_info
 
 _FARTHEST: Final = 500
 """Frames of libraries between a call and its caller."""
@@ -118,6 +122,7 @@ class CallRecorder:
         self._chosen_call: ActiveCall | None = None
         self.counts_lines = request.counts
         self._counts: dict[int, tuple[CodeFacts, dict[int, int]]] = {}
+        self._aftermath: Aftermath[int] = Aftermath()
         self._recorded = 0
         self._most = request.calls
         self.wants_libraries = request.tree or request.counts or choice.is_wanted
@@ -168,6 +173,8 @@ class CallRecorder:
         if caller is not None and not self._tree:
             self._add(f'["caller",{number},{self._number(caller)},{line}]')
         depth = 0 if parent is None else parent.depth + 1
+        if _exc_info()[1] is not None or not self._aftermath.is_empty:
+            self._aftermath.see(number)
         self.active[id(frame)] = call = ActiveCall(number, facts, depth)
         if self._states is not None:
             call.states = self._states.begin(number, facts, frame)
@@ -258,6 +265,14 @@ class CallRecorder:
             chosen.add(plain(["raise", self._error(error)]))
 
     # --- a test -----------------------------------------------------------------------------
+
+    def end_phase(self, failure: BaseException | None) -> None:
+        """A phase is over, perhaps with an exception."""
+        if number := min(self._aftermath.of(failure), default=0):
+            self._rows.add(["aftermath", number])
+        self._aftermath.clear()
+        if self.caught is not None:
+            self.caught.end_phase(failure)
 
     def end_test(self) -> None:
         """A test is over: leave what was counted in it; the next one has its own chosen call."""

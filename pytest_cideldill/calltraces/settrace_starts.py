@@ -57,7 +57,7 @@ class TracingStarts(StartSource):
         key = id(code)
         if key in self._foreign:
             return None
-        if key in self._noted and self._lines is None:
+        if key in self._noted and self._lines is None and self.starts.aftermath.is_empty:
             return None
         try:
             if not self._installer.is_installed:
@@ -65,6 +65,8 @@ class TracingStarts(StartSource):
                 return None
             if key not in self._noted:
                 self._start(frame, key)
+            elif not self.starts.aftermath.is_empty:
+                self.starts.aftermath.look()
             if self._lines is not None and self._lines.is_open(code):
                 return self._on_frame
         except RecursionError:
@@ -85,7 +87,7 @@ class TracingStarts(StartSource):
         elif not code.co_flags & _GENERATORS or frame.f_lasti == Shape(code).start:
             try:
                 if not self.starts.is_apart(frame):
-                    self._noted[key] = 1
+                    self.starts.note(key)
             finally:
                 keep_as_they_are(frame)
 

@@ -2,8 +2,9 @@
 
 What a fixture of wider scope runs when it is set up belongs to all tests that use it, not only to
 the first one. What a module runs when it is imported belongs to none: which test imports it first
-is chance. Nor does what a library calls to explain a failed assertion. An event source
-(`sysmon_starts`, `settrace_starts`) notes them, on any thread.
+is chance. Nor does what a library calls to explain a failed assertion, nor what runs while the
+exception that fails the phase is on its way. An event source (`sysmon_starts`, `settrace_starts`)
+notes them, on any thread.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from itertools import chain
 from types import CodeType, FrameType
 from typing import Any, Final
 
+from pytest_cideldill.calltraces.aftermath import Aftermath
 from pytest_cideldill.calltraces.feed import Fail, Feed
 from pytest_cideldill.calltraces.ran import Place, RanLines
 from pytest_cideldill.calltraces.row_file import RowFile
@@ -65,6 +67,7 @@ class Starts:
         lines: Notes lines; None: they are not wanted.
         has_imported: Whether a module of the user's was executed in this phase.
         source: The source of events; set once it is there.
+        aftermath: What was noted while an exception was handled.
         feed: What notes lines while it records calls; set once it is there.
     """
 
@@ -82,6 +85,8 @@ class Starts:
         self._kept = 0
         self._windows: list[list[int | Place]] = []
         self._shared: dict[int, tuple[object, list[int | Place]]] = {}
+        self.aftermath: Aftermath[int | Place] = Aftermath()
+        self._pending: list[int | Place] = []
 
     def meets(self, frame: FrameType) -> CodeFacts | None:
         """The function of the user's of which a code object starts for the first time.
@@ -107,8 +112,13 @@ class Starts:
         if place not in self.noted:
             if self.is_apart(frame):
                 return False
-            self.noted[place] = 1
+            self.note(place)
         return True
+
+    def note(self, key: int | Place) -> None:
+        """Something starts, or a line runs, for the first time."""
+        self.noted[key] = 1
+        self.aftermath.see(key)
 
     def is_apart(self, frame: FrameType) -> bool:
         """Whether what a frame runs belongs to no test; asked where something would be noted."""
@@ -162,9 +172,16 @@ class Starts:
             news = [key for key in news if key not in earlier]
         if news:
             earlier.update(news)
-            self._leave_starts([key for key in news if type(key) is int])
-            if self.lines is not None:
-                self._leave_lines([key for key in news if type(key) is tuple])
+            self._pending += [key for key in news if key in self.aftermath]
+            self._leave([key for key in news if key not in self.aftermath])
+
+    def end_phase(self, failure: BaseException | None) -> None:
+        """It is known how a phase ended that is over."""
+        if self._pending:
+            gone = self.aftermath.of(failure)
+            self._leave([key for key in self._pending if key not in gone])
+            self._pending = []
+        self.aftermath.clear()
 
     def begin_shared(self) -> None:
         """A fixture of wider scope is set up."""
@@ -189,6 +206,11 @@ class Starts:
         if not self._has_lost:
             self._has_lost = True
             self._rows.add(["reached", "events", message])
+
+    def _leave(self, news: list[int | Place]) -> None:
+        self._leave_starts([key for key in news if type(key) is int])
+        if self.lines is not None:
+            self._leave_lines([key for key in news if type(key) is tuple])
 
     def _leave_starts(self, news: list[int]) -> None:
         if news:

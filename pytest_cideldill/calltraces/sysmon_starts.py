@@ -144,7 +144,7 @@ class MonitoringStarts(StartSource):
                 if facts is None:
                     return _DISABLE
                 if number not in noted and not starts.is_apart(getframe(1)):
-                    noted[number] = 1
+                    starts.note(number)
                 return _DISABLE if self._ids[0] != self._ids[1] else None
             except RecursionError:
                 pass
@@ -159,7 +159,7 @@ class MonitoringStarts(StartSource):
         """Of the user's functions; on the hot path."""
         starts, fail, noted = self.starts, self.fail, self.starts.noted
         count_of, getframe, key = noted.get, sys._getframe, id
-        off = self._off
+        off, aftermath = self._off, starts.aftermath
 
         def on_start(code: CodeType, _offset: int) -> Any:
             __tracebackhide__ = True
@@ -168,8 +168,10 @@ class MonitoringStarts(StartSource):
                 count = count_of(number)
                 if count is None:
                     if not starts.is_apart(getframe(1)):
-                        noted[number] = 1
+                        starts.note(number)
                     return None
+                if not aftermath.is_empty:
+                    aftermath.look()
                 if count < _OFTEN:
                     noted[number] = count + 1
                     return None

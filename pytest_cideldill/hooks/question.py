@@ -452,8 +452,10 @@ class _Recording:
 
     def end_phase(self, failure: BaseException | None) -> None:
         """A phase is over, perhaps with an exception."""
-        if (caught := self._caught) is not None:
-            caught.end_phase(failure)
+        if self.starts is not None:
+            self.starts.end_phase(failure)
+        if isinstance(self._recorder, CallRecorder):
+            self._recorder.end_phase(failure)
 
     @property
     def _caught(self) -> CaughtRecorder | None:

@@ -66,6 +66,7 @@ class StartWatch:
 
     def end_phase(self, failure: BaseException | None) -> None:
         """A phase is over, perhaps with an exception."""
+        self.starts.end_phase(failure)
 
     def begin_setup(self, module: object) -> None:
         """Which module a test is in does not matter."""

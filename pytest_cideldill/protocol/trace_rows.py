@@ -29,6 +29,8 @@ those that were others when it ended (`end`) with that of the result (`return`):
 the digest is empty behind a limit |
 | `leaves` | digest, leaves | what is in a state, `[path, text]`; before its first use, or missing |
 | `neighbours` | nodeids | the other tests in the files of the wanted ones, in order |
+| `aftermath` | call | at the end of a phase that failed: the first call that began while the \
+exception was on its way |
 | `parts` | call, count | how many items, waits and resumptions a call had, if not all have rows |
 | `caller` | call, code, line | which function called it, and where, if that call has no row |
 | `library` | call, name, count | functions of libraries that a call has called itself; at its end |

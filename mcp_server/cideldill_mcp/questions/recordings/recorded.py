@@ -294,7 +294,9 @@ class Failed:
         insides: `left` and `right` → path in it → text.
         behind: The exceptions behind it, the nearest first.
         stopped_at: The variables of a generator expression that was not read to its end, as texts.
-        at: When it failed: so many beginnings and ends of calls were before.
+        at: When it had failed: so many beginnings and ends of calls were before.
+        raised_at: The same when the exception was raised, or a bit later: what began behind it
+            followed from the failure.
     """
 
     phase: str
@@ -310,6 +312,7 @@ class Failed:
     behind: list[Behind] = field(default_factory=list)
     stopped_at: dict[str, str] = field(default_factory=dict)
     at: int = 0
+    raised_at: int = 0
 
 
 @dataclass(slots=True, eq=False)

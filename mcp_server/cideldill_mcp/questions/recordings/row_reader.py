@@ -137,6 +137,7 @@ class _Reader:
         self._focus: Call | None = None
         self._lines: list[Line] = []
         self._moment = 0
+        self._raised_at: int | None = None
         self._is_full = False
         self._kinds: dict[str, Callable[..., None]] = {
             "line": self._add_line,
@@ -150,6 +151,7 @@ class _Reader:
             "wait": self._add_wait,
             "resume": self._add_resume,
             "library": self._add_library,
+            "aftermath": self._add_aftermath,
             "parts": self._add_parts,
             "caller": self._add_caller,
             "state": self._add_state,
@@ -208,7 +210,11 @@ class _Reader:
         self._focus = None
         self._lines = []
 
+    def _add_aftermath(self, call: int) -> None:
+        self._raised_at = self._calls[call].begun_at - 1
+
     def _add_phase(self, name: str) -> None:
+        self._raised_at = None
         self._phase = Phase(name)
         self._test.phases.append(self._phase)
 
@@ -276,6 +282,7 @@ class _Reader:
             ],
             facts.get("stoppedAt") or {},
             self._moment,
+            self._moment if self._raised_at is None else self._raised_at,
         )
 
     def _add_caught(self, text: str, origin: str, *columns: Any) -> None:

@@ -243,7 +243,7 @@ def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
         for each in test.phases
         for root in each.roots
         for call in descendants(root)
-        if call.has_ended and call.ended_at <= failed.at
+        if call.has_ended and call.ended_at <= failed.raised_at
         if call.code.kind not in BODIES and not is_test(call.code)
     ]
     calls.sort(key=lambda call: call.ended_at)

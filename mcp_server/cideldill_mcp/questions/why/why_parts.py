@@ -251,7 +251,7 @@ def _last_calls(recorded: Recorded, test: RecordedTest) -> list[Finding]:
     roots = path_of_failure(test, phase)[:1] or phase.roots  # not those of `setUp`
     calls = [child for root in roots for child in root.children]
     if failed is not None:
-        calls = [call for call in calls if call.begun_at <= failed.at]
+        calls = [call for call in calls if call.begun_at <= failed.raised_at]
     last = {call.code.number: call for call in reversed(calls[-4:])}
     found = []
     for at, call in enumerate(last.values()):
