@@ -300,6 +300,30 @@ def test_the_call_that_should_have_raised_speaks_most(
     assert first.weight > 2 * second.weight
 
 
+def test_what_gave_an_argument_of_a_call_on_the_path_is_a_suspect(
+    rows: Rows, tmp_path: Path
+) -> None:
+    """Each call from the test to the origin may have got what was wrong already."""
+    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    rows.call("parsed", root, result="Tree(3)")
+    rows.call("unused", root, result="Tree(4)")
+    outer = rows.begin("evaluated", root, args={"tree": "Tree(3)"})
+    inner = rows.begin("added", outer, args={"left": "1", "right": "20"})
+    rows.add("return", inner, "77")
+    rows.add("return", outer, "77")
+    failed(rows, left="77", right="4", leftExpression="calc()")
+    recorded, test, files = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    suspects = why_answer(recorded, test, [part], files, 4_000).fields["suspects"]
+    assert [each["function"] for each in suspects] == [
+        "shop.cart.added",
+        "shop.cart.evaluated",
+        "shop.cart.parsed",
+    ]
+    assert suspects[2]["reason"] == "gave an argument of evaluated"
+
+
 def test_of_nested_calls_the_outer_one_gave_what_was_changed_further(
     rows: Rows, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -104,20 +104,27 @@ def made_before(recorded: Recorded, test: RecordedTest, origin: Origin) -> Earli
     return None
 
 
-def fed_by(test: RecordedTest, origin: Origin) -> list[list[Call]]:
-    """The calls that gave what the origin got, for each argument from the outermost to the inmost;
-    the last argument comes first.
+def results_of(test: RecordedTest) -> dict[str, list[Call]]:
+    """Text → the calls that returned it, in the order of their ends."""
+    found: dict[str, list[Call]] = {}
+    for call in sorted(test.calls.values(), key=lambda call: call.ended_at):
+        if call.result is not None and call.ended_at and not _says_little(call.result):
+            found.setdefault(call.result, []).append(call)
+    return found
+
+
+def fed_by(receiver: Call, results: Mapping[str, Sequence[Call]]) -> list[list[Call]]:
+    """The calls that gave what a call got, for each argument from the outermost to the inmost; the
+    last argument comes first.
+
+    Args:
+        receiver: The call.
+        results: Of its test, as `results_of` gives them.
     """
-    earlier = [
-        call
-        for call in test.calls.values()
-        if call.result is not None and 0 < call.ended_at < origin.call.begun_at
-    ]
-    earlier.sort(key=lambda call: call.ended_at)
     found: list[list[Call]] = []
-    for _, text in reversed(origin.call.args):
-        gave = [call for call in earlier if call.result == text and not _says_little(text)]
-        if gave and gave[-1].code is not origin.call.code:
+    for _, text in reversed(receiver.args):
+        gave = [call for call in results.get(text, ()) if call.ended_at < receiver.begun_at]
+        if gave and gave[-1].code is not receiver.code:
             chain = _inward(gave[-1], text)
             found.append(chain[chain.index(gave[-1]) :])
     return found

@@ -33,6 +33,7 @@ from cideldill_mcp.questions.why.origin import (
     items_text,
     made_before,
     origin_of,
+    results_of,
 )
 from cideldill_mcp.questions.why.swallowed import swallowed, swallowers
 
@@ -195,14 +196,9 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
         for distance, call in enumerate(reversed(origin.chain[:-1]))
         if call.code is not origin.call.code
     ]
-    for at, chain in enumerate(fed_by(test, origin)[:3], 1):
-        what = f"gave an argument of {origin.call.code.name}"
-        findings.append(Finding(chain[-1].code, "fed", 1.2 / at, what))
-        findings += [
-            Finding(child.code, INSIDE, 0.6 / at, f"ran inside of {call.code.name}")
-            for call in chain
-            for child in call.children[-3:]
-        ]
+    results = results_of(test)
+    for distance, call in enumerate(reversed(origin.chain[1:])):
+        findings += _of_arguments(call, results, 1.2 / (1 + distance / 2))
     inner = [
         child
         for child in origin.call.children
@@ -213,6 +209,19 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
         for at, call in enumerate(reversed(inner[-4:]))
     ]
     return findings
+
+
+def _of_arguments(
+    receiver: Call, results: Mapping[str, Sequence[Call]], weight: float
+) -> Iterator[Finding]:
+    """The calls that gave what a call on the path got."""
+    for at, chain in enumerate(fed_by(receiver, results)[:3], 1):
+        what = f"gave an argument of {receiver.code.name}"
+        yield Finding(chain[-1].code, "fed", weight / at, what)
+        for call in chain:
+            for child in call.children[-3:]:
+                what = f"ran inside of {call.code.name}"
+                yield Finding(child.code, INSIDE, weight / 2 / at, what)
 
 
 def _of_assertion(test: RecordedTest, phase: Phase) -> Iterator[Finding]:
