@@ -162,6 +162,8 @@ class CallRecorder:
             lines = parent.facts.lines
             line = lines[place] if place in lines else parent.facts.line_at(back)  # type: ignore[arg-type]
             above = parent.number
+            if parent.facts.messages and place in parent.facts.messages:
+                via = EXPLANATION
         else:
             parent, caller, line, via = self._origin(frame)
             above = 0 if parent is None else parent.number
@@ -368,7 +370,9 @@ class CallRecorder:
             if back is None:
                 break
             if (call := self._of(back)) is not None:
-                if not explains:
+                if back.f_lasti in call.facts.messages:
+                    via = EXPLANATION
+                elif not explains:
                     via = plain(", ".join(reversed(through)))[1:-1] if through else ""
                 return call, None, call.facts.line_at(back), via
             facts = table.meet(back)

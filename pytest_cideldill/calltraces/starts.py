@@ -124,17 +124,19 @@ class Starts:
         """Whether what a frame runs belongs to no test; asked where something would be noted."""
         if self.has_imported and _is_imported(frame):
             return True
-        return not self.table.explanations.is_empty and self._explains(frame)
+        return self.table.explanations.has_any and self._explains(frame)
 
     def _explains(self, frame: FrameType) -> bool:
-        """Whether a library calls this frame to explain a failure, directly or not."""
+        """Whether this frame was called to explain a failure, directly or not."""
         known, has = self.table.known, self.table.explanations.has
         called, above = frame.f_code, frame.f_back
         while above is not None:
             code = above.f_code
             if has(code, called):
                 return True
-            if known.get(id(code)) is not None:
+            if (facts := known.get(id(code))) is not None:
+                if above.f_lasti in facts.messages:
+                    return True
                 called = code
             above = above.f_back
         return False

@@ -7,7 +7,7 @@ from itertools import count
 from types import CodeType, FrameType
 from typing import Final
 
-from pytest_cideldill.calltraces.explanations import Explanations
+from pytest_cideldill.calltraces.explanations import Explanations, messages_in
 from pytest_cideldill.calltraces.row_file import RowFile, plain
 from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import has_no_snapshot_yet
@@ -35,6 +35,7 @@ class CodeFacts:
         result_name: The name for its results, if they are secret.
         matches: Whether it is the function that is asked for.
         is_fresh: Whether its locals can be read cheaply when it begins.
+        messages: Offsets of the instructions that make messages of assertions.
         lines: Offset → line, as far as they were needed.
     """
 
@@ -43,6 +44,7 @@ class CodeFacts:
         "is_fresh",
         "lines",
         "matches",
+        "messages",
         "module",
         "names",
         "number",
@@ -54,6 +56,7 @@ class CodeFacts:
         self.module = module
         self.number = 0
         self.matches = matches
+        self.messages = messages_in(code)
         self.is_fresh = has_no_snapshot_yet(code)
         self.lines: dict[int, int] = {}
         self.result_name = lens.result_name(code.co_name)
@@ -159,6 +162,8 @@ class CodeTable:
                 self.through.add(key)
             else:
                 facts = self._facts(frame, file)
+                if facts.messages:
+                    self.explanations.has_any = True
         else:
             self.explanations.meet(code, frame.f_globals.get("__name__"))
         self.known[key] = facts
