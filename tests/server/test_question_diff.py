@@ -7,7 +7,15 @@ from cideldill_mcp.questions.diff.alignment import aligned
 from cideldill_mcp.questions.diff.diff_text import around
 from cideldill_mcp.questions.diff.differences import Comparer, Difference, Noise, Side, globs
 from cideldill_mcp.questions.diff.divergence import Walk, noise_between
-from cideldill_mcp.questions.recordings.recorded import Call, Code, Phase, Recorded, RecordedTest
+from cideldill_mcp.questions.recordings.recorded import (
+    Call,
+    Code,
+    Failed,
+    Frame,
+    Phase,
+    Recorded,
+    RecordedTest,
+)
 
 _CODES = {
     name: Code(at, "shop", name, "shop.py", at, at, "function") for at, name in enumerate("abc")
@@ -82,6 +90,50 @@ def test_a_call_that_hands_on_other_arguments_is_no_suspect() -> None:
     found = Walk(Comparer(left, right, Noise()), is_same=False).run()
     assert (found.divergences, found.suspects) == ([], [])
     assert found.entry is not None
+
+
+def failing(*children: Call, raised_at: int, line: int) -> Side:
+    """A test that made calls, and failed at a line when some of them had begun and ended."""
+    test = call("test_one", 1, *children)
+    test.result, test.error, test.ended_at = None, "AssertionError", raised_at + 9
+    made = side(test)
+    frame = Frame("test_it.py", line, "test_one", True)
+    failed = Failed("call", "AssertionError", "", [frame], [], at=99, raised_at=raised_at)
+    made.test.failed = failed
+    return made
+
+
+def at(line: int, begun_at: int, made: Call) -> Call:
+    made.line, made.begun_at = line, begun_at
+    return made
+
+
+def test_what_follows_from_the_failure_is_no_difference() -> None:
+    left = failing(
+        at(3, 1, call("a", 1)),
+        at(2, 5, call("b", "error", call("c", 1))),
+        at(7, 8, call("c", 2)),
+        raised_at=4,
+        line=4,
+    )
+    right = side(
+        call("test_one", 1, at(3, 1, call("a", 1)), at(2, 3, call("b")), at(5, 5, call("a", 2)))
+    )
+    for one, other in ((left, right), (right, left)):
+        found = Walk(Comparer(one, other, Noise()), is_same=True).run()
+        (only,) = found.divergences
+        assert only.left is not None
+        assert (only.left.code.name, only.how) == ("test_one", "outcome")
+        assert not found.suspects
+
+
+def test_a_call_that_only_one_side_makes_before_the_failure_is_the_difference() -> None:
+    left = failing(at(3, 1, call("a", 1)), at(2, 5, call("b", "error")), raised_at=4, line=4)
+    calls = (at(3, 1, call("a", 1)), at(3, 3, call("c", 2)), at(2, 5, call("b")))
+    found = Walk(Comparer(left, side(call("test_one", 1, *calls)), Noise()), is_same=True).run()
+    first = found.divergences[0]
+    assert first.child is not None
+    assert first.child[1] is calls[1]
 
 
 def test_noise_is_what_differs_between_two_runs_of_one_side() -> None:

@@ -419,6 +419,38 @@ CASES: tuple[DiffCase, ...] = (
         lacks=("h0rse", "zq81", "secret-5512"),
     ),
     DiffCase(
+        "aftermath",
+        """
+        class Transaction:
+            def __enter__(self):
+                return self
+
+            def __exit__(self, kind, error, traceback):
+                return rolled_back() if kind is not None else committed()
+
+        def rolled_back():
+            pass
+
+        def committed():
+            pass
+
+        def price(count):
+            return count * 2
+
+        def run(expected):
+            with Transaction():
+                assert price(3) == expected
+            price(4)
+
+        def test_good(): run(6)
+
+        def test_bad(): run(7)
+        """,
+        ("inputs differ: run: expected: 7 | 6", "raises: AssertionError: assert 6 == 7 | returns"),
+        {"function": "test_aftermath.run"},
+        lacks=("rolled_back", "committed"),
+    ),
+    DiffCase(
         "cycles",
         """
         class Node:

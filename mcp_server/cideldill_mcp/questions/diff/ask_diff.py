@@ -288,7 +288,13 @@ class Comparing:
 
     async def run(self, nodeid: str, prepared: Prepared = AS_IT_IS, states_from: int = 0) -> Seen:
         request = TraceRequest(
-            "", [nodeid], tree=True, states=True, neighbours=True, states_from=states_from
+            "",
+            [nodeid],
+            tree=True,
+            states=True,
+            neighbours=True,
+            states_from=states_from,
+            failure=True,
         )
         return await self._see(nodeid, request, prepared)
 

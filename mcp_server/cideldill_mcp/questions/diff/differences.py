@@ -67,6 +67,20 @@ class Side:
         """Whether later calls are not recorded."""
         return bool(self.recorded.calls_cut) or self.test.outcome == "unfinished"
 
+    def is_behind(self, call: Call) -> bool:
+        """Whether a call began when the test had failed, while the exception was on its way."""
+        failed = self.test.failed
+        return failed is not None and call.begun_at > failed.raised_at
+
+    def left_at(self, call: Call) -> int:
+        """The line at which the exception that failed the test left a call; 0: it did not."""
+        failed = self.test.failed
+        if failed is None or call.error is None or call.ended_at < failed.raised_at:
+            return 0
+        place = (call.code.file, call.code.qualname)
+        lines = (each.line for each in failed.frames if (each.file, each.function) == place)
+        return next(lines, 0)
+
     def key(self, call: Call) -> str:
         """The function of a call, as it is called on both sides: the test is the test."""
         name = self.test.nodeid.partition("[")[0].rpartition("::")[2]

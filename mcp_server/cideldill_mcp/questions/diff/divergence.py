@@ -174,7 +174,27 @@ class Walk:
         ours = [call for call in ours if not call.is_beyond]
         theirs = [call for call in theirs if not call.is_beyond]
         children = self._recorded(list(aligned(ours, theirs, left.key, right.key)))
+        children = self._before_failure(a, b, children)
         return _Pair(a, b, same, is_inside, iter(children))
+
+    def _before_failure(self, a: Call | None, b: Call | None, children: list[Both]) -> list[Both]:
+        """Without what follows from the failure of a side, and what only the other side goes on to
+        call behind the line that failed.
+        """
+        left, right = self._comparer.left, self._comparer.right
+        stops = (0 if a is None else left.left_at(a), 0 if b is None else right.left_at(b))
+        kept: list[Both] = []
+        for both in children:
+            if any(
+                call is not None and side.is_behind(call)
+                for side, call in zip((left, right), both, strict=True)
+            ):
+                continue
+            kept.append(both)
+        for at, stop in enumerate(stops):
+            while stop and kept and kept[-1][at] is None and _line(kept[-1]) > stop:
+                kept.pop()
+        return kept
 
     def _recorded(self, children: list[Both]) -> list[Both]:
         """Without calls at the end that the other side may have made, too."""
@@ -265,6 +285,12 @@ class Walk:
         if not pair.has_parted and len(found.divergences) < MOST_COLLECTED:
             found.divergences.append(made)
         pair.has_parted = True
+
+
+def _line(both: Both) -> int:
+    """The line of the parent that makes a call."""
+    call = both[0] or both[1]
+    return 0 if call is None else call.line
 
 
 def _moment(divergence: Divergence) -> int:
