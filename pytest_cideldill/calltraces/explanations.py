@@ -79,13 +79,14 @@ def messages_in(code: CodeType) -> frozenset[int]:
     if _MESSAGE not in code.co_names and _LOADING_CODES.isdisjoint(code.co_code[::2]):
         return frozenset()
     found: set[int] = set()
-    is_inside = False
+    begin = None
     for instruction in dis.get_instructions(code):
         name, value = instruction.opname, instruction.argval
         if value == _MESSAGE or (name in _LOADING and value in (None, AssertionError)):
-            is_inside = True
-        elif name == _RAISE:
-            is_inside = False
-        if is_inside:
-            found.add(instruction.offset)
+            begin = instruction.offset if begin is None else begin
+        elif name == _RAISE and begin is not None:
+            found.update(
+                range(begin, instruction.offset, 2)
+            )  # a frame may be at a cache in between
+            begin = None
     return frozenset(found)

@@ -32,6 +32,9 @@ class Money:
     def __repr__(self):
         return f"Money({units(self.cents)})"
 
+    def text(self):
+        return repr(self)
+
     def __eq__(self, other):
         return isinstance(other, Money) and self.cents == other.cents
 
@@ -79,6 +82,7 @@ EXPLAINED = {
     "attribute": "assert Money(2).cents == 3",
     "message": "assert Money(2) == Money(3), 'said ' 'so'",
     "message_of_the_user": "assert Money(2) == Money(3), f'{Money(2)}'",
+    "message_of_a_method": "money = Money(2); assert money.cents == 3, money.text()",
     "message_in_parts": """
     money = Money(2)
     assert money.cents == 3, (
