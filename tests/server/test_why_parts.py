@@ -324,6 +324,26 @@ def test_what_gave_an_argument_of_a_call_on_the_path_is_a_suspect(
     assert suspects[2]["reason"] == "gave an argument of evaluated"
 
 
+def test_tasks_that_ran_while_a_call_waited_gave_what_went_into_it(
+    rows: Rows, tmp_path: Path
+) -> None:
+    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    before = rows.begin("elsewhere")
+    rows.add("return", before, "5")
+    outer = rows.begin(rows.code("total", kind="coroutine"), root)
+    task = rows.begin(rows.code("fetch", kind="coroutine"))
+    thread = rows.begin("worked", thread="Thread-1")
+    rows.add("return", thread, "6")
+    rows.add("return", task, "7")
+    rows.add("return", outer, "77")
+    failed(rows, left="77", right="4", leftExpression="total()")
+    recorded, test, _ = of(rows, tmp_path)
+    part = path_part(recorded, test)
+    assert part is not None
+    reasons = {each.code.name: each.reason for each in part.evidence if "went into" in each.reason}
+    assert reasons == dict.fromkeys(("fetch", "worked"), "its result went into total")
+
+
 def test_of_nested_calls_the_outer_one_gave_what_was_changed_further(
     rows: Rows, tmp_path: Path
 ) -> None:

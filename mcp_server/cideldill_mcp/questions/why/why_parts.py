@@ -201,7 +201,7 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
         findings += _of_arguments(call, results, 1.2 / (1 + distance / 2))
     inner = [
         child
-        for child in origin.call.children
+        for child in [*origin.call.children, *_meanwhile(origin.call, test)]
         if child.has_ended and child.code is not origin.call.code
     ]
     findings += [
@@ -209,6 +209,16 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
         for at, call in enumerate(reversed(inner[-4:]))
     ]
     return findings
+
+
+def _meanwhile(outer: Call, test: RecordedTest) -> Iterator[Call]:
+    """What ran in tasks and threads that began and ended while a call ran, if it was called there
+    by libraries alone.
+    """
+    for phase in test.phases:
+        for root in phase.roots:
+            if outer.begun_at < root.begun_at and 0 < root.ended_at < outer.ended_at:
+                yield root
 
 
 def _of_arguments(
