@@ -54,6 +54,7 @@ class _Program:
         self._functions: list[tuple[str, bool]] = []
         self._name = ""
         self._is_generator = False
+        self._outer: list[str] = []  # what notes the exceptions whose handlers go on
 
     def text(self) -> str:
         for number in range(10):
@@ -137,6 +138,8 @@ class _Program:
         if how in ("note", "return"):
             self._add(level, note)
             if how == "return":
+                for outer in reversed(self._outer):  # their handlers are left as well
+                    self._add(level, outer)
                 self._add(level, "return total")
         elif how == "raise":
             self._add(level, "raise")
@@ -145,8 +148,9 @@ class _Program:
         elif how == "from":
             self._add(level, f"raise {self._chance.choice(_KINDS)}('{self._name}') from {error}")
         else:
+            self._outer.append(note)
             self._block(level, depth)
-            self._add(level, note)
+            self._add(level, self._outer.pop())
 
 
 def program(seed: int) -> str:

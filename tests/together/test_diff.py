@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.together import driver
 from tests.together.conftest import MakeProject
 from tests.together.diff_cases import CASES, DiffCase
 from tests.together.driver import DEADLINE_S, ToolError
@@ -29,6 +30,12 @@ def asking(bench: Bench) -> Bench:
     """The shared bench with all cases."""
     bench.write(**{f"test_{case.name}": case.source for case in CASES})
     return bench
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question may take as long as it may, before the client gives up."""
+    monkeypatch.setattr(driver, "DEADLINE_S", 60 + driver.DEADLINE_S)
 
 
 def _ask(asking: Bench, case: DiffCase, **more: Any) -> dict[str, Any]:
