@@ -2,7 +2,7 @@
 
 What a fixture of wider scope runs when it is set up belongs to all tests that use it, not only to
 the first one. What a module runs when it is imported belongs to none: which test imports it first
-is chance. Nor does what a library calls to explain a failed assertion, nor what runs while the
+is chance. Nor does what only explains a failed assertion, nor what runs while the
 exception that fails the phase is on its way. An event source (`sysmon_starts`, `settrace_starts`)
 notes them, on any thread.
 """

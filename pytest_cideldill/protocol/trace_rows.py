@@ -107,7 +107,7 @@ VARIABLE: Final = "CIDELDILL_QUESTION"
 """The environment variable that holds a request."""
 
 EXPLANATION: Final = "the message of a failure"
-"""Stands in the column `via` of calls by which a library explains a failed assertion."""
+"""Stands in the column `via` of calls that are made only to explain a failed assertion."""
 
 
 @dataclass(frozen=True, slots=True)

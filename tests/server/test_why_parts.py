@@ -66,6 +66,19 @@ def of(rows: Rows, folder: Path) -> tuple[Recorded, RecordedTest, SourceFiles]:
     return recorded, recorded.tests[NODEID], SourceFiles(recorded.rootdir)
 
 
+def begun(rows: Rows) -> int:
+    """The call of the test's function."""
+    return rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+
+
+def path_of(rows: Rows, folder: Path) -> Part:
+    """The path of the test."""
+    recorded, test, _ = of(rows, folder)
+    part = path_part(recorded, test)
+    assert part is not None
+    return part
+
+
 def test_a_test_that_called_nothing_has_its_failure_alone(rows: Rows, tmp_path: Path) -> None:
     failed(rows)
     recorded, test, files = of(rows, tmp_path)
@@ -110,8 +123,7 @@ def test_the_item_at_which_a_generator_stopped_stands_behind_the_sides(
 
 
 def test_the_call_that_gave_a_side_is_the_first_suspect(rows: Rows, tmp_path: Path) -> None:
-    test_function = rows.code("test_total", "tests.test_shop", file="tests/test_shop.py")
-    root = rows.begin(test_function)
+    root = begun(rows)
     rows.call("rate", root, result="3")
     outer = rows.begin("total", root)
     rows.call("price", outer, result="2")
@@ -189,7 +201,7 @@ def test_a_function_that_calls_itself_has_each_reason_once(rows: Rows, tmp_path:
 
 def test_an_assertion_of_the_program_speaks_for_its_function(rows: Rows, tmp_path: Path) -> None:
     text = "AssertionError: not enough"
-    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    root = begun(rows)
     rows.call("made", root, result="100")
     outer = rows.begin("pay", root)
     rows.call("check", outer, error=text)
@@ -212,7 +224,7 @@ def test_an_assertion_of_the_program_speaks_for_its_function(rows: Rows, tmp_pat
 def test_what_a_constructor_is_given_was_made_by_the_function_that_calls_it(
     rows: Rows, tmp_path: Path, is_returned: bool
 ) -> None:
-    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    root = begun(rows)
     if is_returned:
         rows.call("priced", root, result="77")
     outer = rows.begin("total", root)
@@ -223,9 +235,7 @@ def test_what_a_constructor_is_given_was_made_by_the_function_that_calls_it(
     rows.add("return", outer, "Money(cents=77)")
     insides = {"left": [["", "Money"], [".cents", "77"]], "right": [["", "Money"], [".cents", "8"]]}
     failed(rows, left="Money(cents=77)", right="Money(cents=8)", insides=insides)
-    recorded, test, _ = of(rows, tmp_path)
-    part = path_part(recorded, test)
-    assert part is not None
+    part = path_of(rows, tmp_path)
     by = "returned by priced" if is_returned else "left by total"
     assert part.lines[0] == f"path: 77 (left at .cents) was {by}  shop/cart.py:1"
     assert part.evidence[0].reason == "gave left at .cents: 77"
@@ -234,42 +244,34 @@ def test_what_a_constructor_is_given_was_made_by_the_function_that_calls_it(
 def test_what_a_generator_yielded_is_said_where_it_was_changed_further(
     rows: Rows, tmp_path: Path
 ) -> None:
-    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    root = begun(rows)
     prices = rows.begin(rows.code("prices", kind="generator"), root)
     for price in (10, 20, 30, 40, 50):
         rows.add("yield", prices, str(price))
     rows.add("return", prices, "None")
     failed(rows, left="150", right="4", leftExpression="sum(prices())")
-    recorded, test, _ = of(rows, tmp_path)
-    part = path_part(recorded, test)
-    assert part is not None
+    part = path_of(rows, tmp_path)
     assert part.lines[0] == "path: 10, 20, 30, 40, … (for left) came from prices  shop/cart.py:1"
 
 
 def test_a_value_that_many_calls_give_says_nothing(rows: Rows, tmp_path: Path) -> None:
-    test_function = rows.code("test_total", "tests.test_shop", file="tests/test_shop.py")
-    root = rows.begin(test_function)
+    root = begun(rows)
     outer = rows.begin("total", root)
     rows.call("price", outer, result="True")
     rows.add("return", outer, "None")
     failed(rows, op="is true", left="True", right=None, leftExpression="flag")
-    recorded, test, _ = of(rows, tmp_path)
-    part = path_part(recorded, test)
-    assert part is not None
+    part = path_of(rows, tmp_path)
     assert part.lines[0] == "path:"
     assert all("gave" not in each.reason for each in part.evidence)
 
 
 def test_without_a_value_to_follow_only_one_call_is_the_last(rows: Rows, tmp_path: Path) -> None:
-    test_function = rows.code("test_total", "tests.test_shop", file="tests/test_shop.py")
-    root = rows.begin(test_function)
+    root = begun(rows)
     rows.call("price", root, result="2")
     rows.call("rate", root, result="5")
     rows.call("rate", root, result="6")
     failed(rows)
-    recorded, test, _ = of(rows, tmp_path)
-    part = path_part(recorded, test)
-    assert part is not None
+    part = path_of(rows, tmp_path)
     assert [(each.code.name, each.reason) for each in part.evidence if each.kind == "path"] == [
         ("rate", "called last by the test"),
         ("price", "called by the test"),
@@ -286,14 +288,12 @@ def test_the_call_that_should_have_raised_speaks_most(
     set_up = rows.begin(rows.code("TestIt.setUp", "tests.test_shop", file="tests/test_shop.py"))
     rows.call("made", set_up)
     rows.add("return", set_up, "None")
-    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    root = begun(rows)
     rows.call("price", root, result="2")
     rows.call("sell", root)
     rows.add("unwind", root, f"{type}: {message}")
     failed(rows, type=type, message=message, op=None, left=None, right=None)
-    recorded, test, _ = of(rows, tmp_path)
-    part = path_part(recorded, test)
-    assert part is not None
+    part = path_of(rows, tmp_path)
     first, second = (each for each in part.evidence if each.kind == "path")
     assert (first.code.name, second.code.name) == ("sell", "price")
     assert first.reason == "called last by the test, and raised nothing"
@@ -304,7 +304,7 @@ def test_what_gave_an_argument_of_a_call_on_the_path_is_a_suspect(
     rows: Rows, tmp_path: Path
 ) -> None:
     """Each call from the test to the origin may have got what was wrong already."""
-    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    root = begun(rows)
     rows.call("parsed", root, result="Tree(3)")
     rows.call("unused", root, result="Tree(4)")
     outer = rows.begin("evaluated", root, args={"tree": "Tree(3)"})
@@ -327,7 +327,7 @@ def test_what_gave_an_argument_of_a_call_on_the_path_is_a_suspect(
 def test_tasks_that_ran_while_a_call_waited_gave_what_went_into_it(
     rows: Rows, tmp_path: Path
 ) -> None:
-    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    root = begun(rows)
     before = rows.begin("elsewhere")
     rows.add("return", before, "5")
     outer = rows.begin(rows.code("total", kind="coroutine"), root)
@@ -337,9 +337,7 @@ def test_tasks_that_ran_while_a_call_waited_gave_what_went_into_it(
     rows.add("return", task, "7")
     rows.add("return", outer, "77")
     failed(rows, left="77", right="4", leftExpression="total()")
-    recorded, test, _ = of(rows, tmp_path)
-    part = path_part(recorded, test)
-    assert part is not None
+    part = path_of(rows, tmp_path)
     reasons = {each.code.name: each.reason for each in part.evidence if "went into" in each.reason}
     assert reasons == dict.fromkeys(("fetch", "worked"), "its result went into total")
 
@@ -347,14 +345,12 @@ def test_tasks_that_ran_while_a_call_waited_gave_what_went_into_it(
 def test_of_nested_calls_the_outer_one_gave_what_was_changed_further(
     rows: Rows, tmp_path: Path
 ) -> None:
-    root = rows.begin(rows.code("test_total", "tests.test_shop", file="tests/test_shop.py"))
+    root = begun(rows)
     rows.call("loaded", root, result="[3, 1]")
     rows.call("ordered", root, result="[1, 3]")
     expression = "[each + 1 for each in ordered(loaded())]"
     failed(rows, left="[2, 4]", right="[4, 2]", leftExpression=expression)
-    recorded, test, _ = of(rows, tmp_path)
-    part = path_part(recorded, test)
-    assert part is not None
+    part = path_of(rows, tmp_path)
     assert part.lines[0] == "path: [1, 3] (for left) was returned by ordered  shop/cart.py:1"
 
 
@@ -368,9 +364,7 @@ def test_a_fixture_that_goes_on_in_the_teardown_is_shown_whole(rows: Rows, tmp_p
     rows.add("unwind", fixture, "AssertionError: assert 3 == 4")
     rows.add("outcome", "teardown", "failed", "AssertionError: assert 3 == 4", "a.py", 7)
     rows.add("failed", "teardown", FAILED)
-    recorded, test, _ = of(rows, tmp_path)
-    part = path_part(recorded, test)
-    assert part is not None
+    part = path_of(rows, tmp_path)
     assert part.lines[0] == "path: 3 (left) was returned by price  shop/cart.py:1"
     assert [line.split("(")[0].strip() for line in part.lines[1:]] == ["db", "connect", "price"]
 

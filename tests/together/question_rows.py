@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cideldill_mcp.questions.recordings.recorded import RecordedTest
+from cideldill_mcp.questions.recordings.row_reader import read_recorded
 from pytest_cideldill.protocol.trace_rows import VARIABLE
 from tests.together.frontend import FEW_GUESTS
 
@@ -45,6 +47,13 @@ class Recorded:
         """The name of each call, by number."""
         codes = {row[1]: row[3] for row in self.of("code")}
         return {row[1]: codes[row[3]] for row in self.of("call")}
+
+
+def read_tests(rows: Recorded, folder: Path) -> dict[str, RecordedTest]:
+    """The tests by node id, as the front end reads them; the file lies in a folder for a while."""
+    path = folder / "rows"
+    path.write_text(json.dumps(rows.rows), encoding="utf-8")
+    return read_recorded(path).tests
 
 
 def record(

@@ -7,15 +7,13 @@ Handlers of other exceptions are, also if the exception that fails the test aris
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cideldill_mcp.questions.recordings.recorded import RecordedTest
-from cideldill_mcp.questions.recordings.row_reader import read_recorded
-from tests.together.question_rows import record
+from tests.together.question_rows import read_tests, record
 from tests.together.workbench import Bench
 
 PROGRAM = """
@@ -176,11 +174,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def read_tests(project: Path, folder: Path, **wanted: Any) -> dict[str, RecordedTest]:
-    """Name → the test, as the front end reads what its process left."""
-    path = folder / "rows"
-    path.write_text(json.dumps(record(project, **wanted).rows), encoding="utf-8")
-    tests = read_recorded(path).tests
+def recorded_tests(project: Path, folder: Path, **wanted: Any) -> dict[str, RecordedTest]:
+    tests = read_tests(record(project, **wanted), folder)
     return {nodeid.partition("::test_")[2]: test for nodeid, test in tests.items()}
 
 
@@ -195,7 +190,7 @@ def read_tests(project: Path, folder: Path, **wanted: Any) -> dict[str, Recorded
 def test_what_runs_behind_the_failure_is_not_recorded(
     project: Path, tmp_path: Path, wanted: dict[str, Any]
 ) -> None:
-    tests = read_tests(project, tmp_path, **wanted)
+    tests = recorded_tests(project, tmp_path, **wanted)
     assert set(tests) == {"passes", *BEHIND, *BEFORE, "torn_down"}
     for name, test in tests.items():
         assert test.outcome == ("passed" if name == "passes" else "failed")
@@ -208,7 +203,7 @@ def test_what_runs_behind_the_failure_is_not_recorded(
 
 def test_it_is_known_when_the_exception_was_raised(project: Path, tmp_path: Path) -> None:
     """Calls that ended before it, and no other, may have given a wrong value."""
-    tests = read_tests(project, tmp_path, tree=True, failure=True)
+    tests = recorded_tests(project, tmp_path, tree=True, failure=True)
     for name in (*BEHIND, *BEFORE):
         failed, calls = tests[name].failed, tests[name].calls.values()
         assert failed is not None

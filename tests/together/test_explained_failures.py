@@ -7,15 +7,13 @@ test itself shows is. The calls that only explain are named, with their numbers.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cideldill_mcp.questions.recordings.recorded import RecordedTest
-from cideldill_mcp.questions.recordings.row_reader import read_recorded
-from tests.together.question_rows import record
+from tests.together.question_rows import read_tests, record
 from tests.together.workbench import Bench
 
 MONEY = """
@@ -121,11 +119,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def read_tests(project: Path, folder: Path, **wanted: Any) -> dict[str, RecordedTest]:
-    """Name → the test, as the front end reads what its process left."""
-    path = folder / "rows"
-    path.write_text(json.dumps(record(project, **wanted).rows), encoding="utf-8")
-    tests = read_recorded(path).tests
+def recorded_tests(project: Path, folder: Path, **wanted: Any) -> dict[str, RecordedTest]:
+    tests = read_tests(record(project, **wanted), folder)
     return {nodeid.partition("::test_")[2]: test for nodeid, test in tests.items()}
 
 
@@ -144,7 +139,7 @@ def expected(name: str) -> frozenset[str]:
 def test_no_function_that_only_explains_is_recorded(
     project: Path, tmp_path: Path, wanted: dict[str, Any]
 ) -> None:
-    tests = read_tests(project, tmp_path, **wanted)
+    tests = recorded_tests(project, tmp_path, **wanted)
     assert set(tests) == {"passes", *EXPLAINED, *GENUINE}
     for name, test in tests.items():
         assert test.outcome == ("passed" if name == "passes" else "failed")
@@ -156,7 +151,7 @@ def test_no_function_that_only_explains_is_recorded(
 
 
 def test_the_calls_that_only_explain_are_named(project: Path, tmp_path: Path) -> None:
-    tests = read_tests(project, tmp_path, tree=True)
+    tests = recorded_tests(project, tmp_path, tree=True)
     needed = {"attribute": frozenset(), "bags": ITEMS, "message_in_parts": ITEMS}
     for name in EXPLAINED:
         call = tests[name].phases[1].roots[0]

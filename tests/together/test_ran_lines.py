@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -14,13 +13,12 @@ import pytest
 from cideldill_mcp.questions.asking.neighbours import MOST_COMPARED, candidates
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import RecordedTest
-from cideldill_mcp.questions.recordings.row_reader import read_recorded
 from cideldill_mcp.questions.why.edited import edits
 from cideldill_mcp.questions.why.only_here import only_here
 from pytest_cideldill.redaction.redactor import Redactor
 from tests.server.repositories import Repository
 from tests.together.conftest import MakeProject
-from tests.together.question_rows import Recorded, record
+from tests.together.question_rows import Recorded, read_tests, record
 from tests.together.ran_cases import IMPORTED, KINDS, marked
 
 WAYS: dict[str, dict[str, Any]] = {"alone": {}, "with_calls": {"tree": True}}
@@ -43,13 +41,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def kinds(request: pytest.FixtureRequest, project: Path) -> Recorded:
     return record(project, ran=True, **WAYS[request.param])
-
-
-def read_tests(rows: Recorded, folder: Path) -> dict[str, RecordedTest]:
-    """The tests, as the front end reads them."""
-    path = folder / "rows"
-    path.write_text(json.dumps(rows.rows), encoding="utf-8")
-    return read_recorded(path).tests
 
 
 def statements(files: SourceFiles, test: RecordedTest) -> dict[str, set[int]]:

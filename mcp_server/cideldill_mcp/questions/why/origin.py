@@ -179,10 +179,19 @@ def first_difference(failed: Failed) -> Difference | None:
 
 def _may_be_equal(difference: Difference) -> bool:
     """Whether both have as many items, and one is of a class that may compare itself otherwise."""
-    ours, theirs = (_SIZED.fullmatch(text) for text in (difference.left, difference.right))
-    if ours is None or theirs is None or ours[2] != theirs[2]:
+    sized = _sized(difference)
+    if sized is None:
         return False
-    return not {ours[1], theirs[1]} <= _KINDS
+    (kind, count), (other, others) = sized
+    return count == others and not {kind, other} <= _KINDS
+
+
+def _sized(difference: Difference) -> tuple[tuple[str, int], tuple[str, int]] | None:
+    """The kinds and sizes of both sides; None: one is no collection or text."""
+    ours, theirs = (_SIZED.fullmatch(text) for text in (difference.left, difference.right))
+    if ours is None or theirs is None:
+        return None
+    return (ours[1], int(ours[2])), (theirs[1], int(theirs[2]))
 
 
 def first_other_part(failed: Failed) -> Difference | None:
@@ -222,10 +231,11 @@ def _position(path: str, ranks: dict[str, int]) -> list[int]:
 
 def _is_of_size(difference: Difference, least: int = 0) -> bool:
     """Whether both are of one kind and have at least so many items, and not the same number."""
-    ours, theirs = (_SIZED.fullmatch(text) for text in (difference.left, difference.right))
-    if ours is None or theirs is None or ours[1] != theirs[1]:
+    sized = _sized(difference)
+    if sized is None:
         return False
-    return min(int(ours[2]), int(theirs[2])) >= least
+    (kind, count), (other, others) = sized
+    return kind == other and min(count, others) >= least
 
 
 def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
