@@ -118,3 +118,26 @@ def test_rows_with_unknown_codes_are_skipped(tmp_path: Path) -> None:
     rows.add("caught", "A")
     rows.end()
     assert lines_of(rows, tmp_path) == []
+
+
+def test_a_mistake_that_left_its_function_tells_of_that_function(tmp_path: Path) -> None:
+    rows = Rows()
+    rows.test()
+    caught(rows, "AttributeError: no 'tracking'", 1)
+    caught(rows, "KeyError: 'a'", 2)
+    caught(rows, "NameError: here", 3, unwound=0)
+    rows.end("failed", "AssertionError", 9)
+    telling = [each for each in swallowers(_test(rows, tmp_path), 3) if each.is_telling]
+    assert [(each.code.name, each.reason) for each in telling] == [
+        ("price", "raises AttributeError, which is swallowed")
+    ]
+
+
+def test_what_was_left_half_done_tells_of_all_who_had_to_do_with_it(tmp_path: Path) -> None:
+    rows = Rows()
+    rows.test()
+    caught(rows, "KeyError: 'a'", 1, left=[[3]])
+    rows.end("failed", "AssertionError", 9)
+    found = swallowers(_test(rows, tmp_path), 3)
+    assert len(found) == 3
+    assert all(each.is_telling for each in found)

@@ -332,14 +332,21 @@ def test_tasks_that_ran_while_a_call_waited_gave_what_went_into_it(
     rows.add("return", before, "5")
     outer = rows.begin(rows.code("total", kind="coroutine"), root)
     task = rows.begin(rows.code("fetch", kind="coroutine"))
+    sibling = rows.begin(rows.code("sent", kind="coroutine"), root)
     thread = rows.begin("worked", thread="Thread-1")
+    rows.add("return", rows.begin("inside", thread), "5")
     rows.add("return", thread, "6")
+    rows.add("unwind", sibling, "KeyError: 'a'")
     rows.add("return", task, "7")
     rows.add("return", outer, "77")
     failed(rows, left="77", right="4", leftExpression="total()")
     part = path_of(rows, tmp_path)
-    reasons = {each.code.name: each.reason for each in part.evidence if "went into" in each.reason}
-    assert reasons == dict.fromkeys(("fetch", "worked"), "its result went into total")
+    reasons = {each.code.name: each.reason for each in part.evidence if "total" in each.reason}
+    assert reasons == {
+        "fetch": "its result went into total",
+        "worked": "its result went into total",
+        "sent": "raised KeyError while total ran",
+    }
 
 
 def test_of_nested_calls_the_outer_one_gave_what_was_changed_further(

@@ -17,6 +17,11 @@ _VALUE: Final = 60
 _FRAMES: Final = 8
 _LEFT: Final = 4
 
+_MISTAKES: Final = frozenset(
+    {"AttributeError", "ImportError", "NameError", "TypeError", "UnboundLocalError"}
+)
+"""Exceptions of Python that are a fault of the code more often than of its data."""
+
 
 class Swallower(NamedTuple):
     """A function that has to do with a swallowed exception.
@@ -30,6 +35,13 @@ class Swallower(NamedTuple):
     code: Code
     reason: str
     caught: Caught
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether something was left half done, or a mistake left the function that made it."""
+        caught = self.caught
+        is_mistake = kind_of(caught.text) in _MISTAKES and _tier(caught) < 2
+        return bool(caught.left) or (is_mistake and self.code is caught.raised.code)
 
 
 def swallowed(test: RecordedTest, most: int) -> list[str]:

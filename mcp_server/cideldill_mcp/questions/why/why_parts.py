@@ -35,7 +35,7 @@ from cideldill_mcp.questions.why.origin import (
     origin_of,
     results_of,
 )
-from cideldill_mcp.questions.why.swallowed import swallowed, swallowers
+from cideldill_mcp.questions.why.swallowed import kind_of, swallowed, swallowers
 
 _PATH: Final = 1_200
 """Characters of the path."""
@@ -205,20 +205,24 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
         if child.has_ended and child.code is not origin.call.code
     ]
     findings += [
-        Finding(call.code, "path", 0.9 / (at + 1), f"its result went into {origin.call.code.name}")
+        Finding(call.code, "path", 0.9 / (at + 1), _went_into(origin.call, call))
         for at, call in enumerate(reversed(inner[-4:]))
     ]
     return findings
 
 
 def _meanwhile(outer: Call, test: RecordedTest) -> Iterator[Call]:
-    """What ran in tasks and threads that began and ended while a call ran, if it was called there
-    by libraries alone.
-    """
-    for phase in test.phases:
-        for root in phase.roots:
-            if outer.begun_at < root.begun_at and 0 < root.ended_at < outer.ended_at:
-                yield root
+    """What began and ended while a call ran, but was not called in it: in tasks and threads."""
+    for call in test.calls.values():
+        is_within = outer.begun_at < call.begun_at and 0 < call.ended_at < outer.ended_at
+        if is_within and (call.parent is None or call.parent.begun_at < outer.begun_at):
+            yield call
+
+
+def _went_into(outer: Call, inner: Call) -> str:
+    if inner.error is not None:
+        return f"raised {kind_of(inner.error)} while {outer.code.name} ran"
+    return f"its result went into {outer.code.name}"
 
 
 def _of_arguments(
@@ -293,7 +297,7 @@ def swallowed_part(test: RecordedTest) -> Part | None:
     if not lines:
         return None
     evidence = [
-        Finding(each.code, "swallowed", 1.6 if each.caught.left else 0.8, each.reason)
+        Finding(each.code, "swallowed", 1.6 if each.is_telling else 0.8, each.reason)
         for each in swallowers(test, _SWALLOWED)
     ]
     lines = ["swallowed:", *(f"  {line}" for line in lines)]
