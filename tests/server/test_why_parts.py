@@ -73,8 +73,7 @@ def begun(rows: Rows) -> int:
 
 def path_of(rows: Rows, folder: Path) -> Part:
     """The path of the test."""
-    recorded, test, _ = of(rows, folder)
-    part = path_part(recorded, test)
+    part = path_part(*of(rows, folder))
     assert part is not None
     return part
 
@@ -82,7 +81,7 @@ def path_of(rows: Rows, folder: Path) -> Part:
 def test_a_test_that_called_nothing_has_its_failure_alone(rows: Rows, tmp_path: Path) -> None:
     failed(rows)
     recorded, test, files = of(rows, tmp_path)
-    assert path_part(recorded, test) is None
+    assert path_part(recorded, test, files) is None
     assert swallowed_part(test) is None
     assert only_here_part(test, [], files) is None
     assert edited_part(Remarks()) is None
@@ -130,7 +129,7 @@ def test_the_call_that_gave_a_side_is_the_first_suspect(rows: Rows, tmp_path: Pa
     rows.add("return", outer, "3")
     failed(rows)
     recorded, test, files = of(rows, tmp_path)
-    part = path_part(recorded, test)
+    part = path_part(recorded, test, files)
     assert part is not None
     assert part.lines[0] == "path: 3 (left) was returned by total  shop/cart.py:1"
     answer = why_answer(recorded, test, [failure_part(test, files), part], files, 4_000)
@@ -192,7 +191,7 @@ def test_a_function_that_calls_itself_has_each_reason_once(rows: Rows, tmp_path:
     insides = {"left": {"[1]": "3"}, "right": {"[1]": "4"}}
     failed(rows, left="[1, 3]", right="[1, 4]", leftExpression="list(tree)", insides=insides)
     recorded, test, files = of(rows, tmp_path)
-    part = path_part(recorded, test)
+    part = path_part(recorded, test, files)
     assert part is not None
     assert part.lines[0] == "path: 3 (left at [1]) was yielded by walk call 2  shop/cart.py:1"
     (suspect,) = why_answer(recorded, test, [part], files, 4_000).fields["suspects"]
@@ -209,7 +208,7 @@ def test_an_assertion_of_the_program_speaks_for_its_function(rows: Rows, tmp_pat
     rows.add("unwind", root, text)
     failed(rows, op="<=", left="120", right="100", leftExpression="n", rightExpression="made()")
     recorded, test, files = of(rows, tmp_path)
-    part = path_part(recorded, test)
+    part = path_part(recorded, test, files)
     assert part is not None
     suspects = why_answer(recorded, test, [part], files, 4_000).fields["suspects"]
     reasons = {each["function"]: each["reason"] for each in suspects}
@@ -313,7 +312,7 @@ def test_what_gave_an_argument_of_a_call_on_the_path_is_a_suspect(
     rows.add("return", outer, "77")
     failed(rows, left="77", right="4", leftExpression="calc()")
     recorded, test, files = of(rows, tmp_path)
-    part = path_part(recorded, test)
+    part = path_part(recorded, test, files)
     assert part is not None
     suspects = why_answer(recorded, test, [part], files, 4_000).fields["suspects"]
     assert [each["function"] for each in suspects] == [
@@ -359,6 +358,31 @@ def test_of_nested_calls_the_outer_one_gave_what_was_changed_further(
     failed(rows, left="[2, 4]", right="[4, 2]", leftExpression=expression)
     part = path_of(rows, tmp_path)
     assert part.lines[0] == "path: [1, 3] (for left) was returned by ordered  shop/cart.py:1"
+
+
+@for_each(
+    ("statement", "origin"),
+    [
+        ("self.bus.emit(2)", "Board.score"),
+        ("await self.bus.emit(2)", "Board.score"),
+        ("n = self.bus.emit(2)", "Bus.emit"),
+        ("n = self.bus.on(self.bus.emit(2))", "Bus.emit"),
+        ("self.bus.on(self.bus.emit(2))", "Bus.emit"),
+        ("[self.bus.emit(2)]", "Bus.emit"),
+    ],
+)
+def test_a_result_that_the_caller_drops_gave_nothing(
+    statement: str, origin: str, tmp_path: Path
+) -> None:
+    (tmp_path / "board.py").write_text(f"async def score(self):\n    {statement}\n", "utf-8")
+    rows = Rows(str(tmp_path))
+    rows.test()
+    outer = rows.begin(rows.code("Board.score", file="board.py", last=2), begun(rows), 7)
+    rows.call("Bus.emit", outer, 2, result="7")
+    rows.add("return", outer, "7")
+    failed(rows, left="7", right="8", leftExpression="board.score()")
+    part = path_of(rows, tmp_path)
+    assert part.lines[0].startswith(f"path: 7 (left) was returned by {origin}  ")
 
 
 def test_a_fixture_that_goes_on_in_the_teardown_is_shown_whole(rows: Rows, tmp_path: Path) -> None:

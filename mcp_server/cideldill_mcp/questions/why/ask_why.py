@@ -168,7 +168,7 @@ class _Asking:
 
         there = [each for each in parts if each is not None]
         findings = [each for part in there for each in part.evidence]
-        path = await asyncio.to_thread(path_part, seen.recorded, seen.test, findings)
+        path = await asyncio.to_thread(path_part, seen.recorded, seen.test, self.files, findings)
         return there if path is None else [there[0], path, *there[1:]]
 
     async def _of_order(self, alone: Seen) -> tuple[Seen, list[Part | None]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from cideldill_mcp.questions.diff.differences import RESULT, Difference, states_between
+from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import (
     BODIES,
     Call,
@@ -84,7 +86,49 @@ class Earlier:
     path: str = ""
 
 
-def made_before(recorded: Recorded, test: RecordedTest, origin: Origin) -> Earlier | None:
+class Returned:
+    """Whether a call gave its caller a value: not where the caller's statement drops the result.
+
+    Args:
+        files: The sources of the callers.
+    """
+
+    def __init__(self, files: SourceFiles) -> None:
+        self._files = files
+        self._dropped: dict[tuple[int, int, str], bool] = {}
+
+    def __call__(self, call: Call, text: str) -> bool:
+        """Whether it gave this."""
+        return call.result == text and not self._is_dropped(call)
+
+    def _is_dropped(self, call: Call) -> bool:
+        """Whether the call is a statement by itself, as far as that can be seen."""
+        if call.parent is None or not call.line or call.via:
+            return False
+        name = call.code.name.rpartition(".")[2]
+        key = call.parent.code.number, call.line, name
+        if key not in self._dropped:
+            listing = self._files.listing(call.parent.code)
+            statement = listing.nodes.get(listing.start(call.line))
+            self._dropped[key] = _is_call_of(statement, name)
+        return self._dropped[key]
+
+
+def _is_call_of(statement: ast.AST | None, name: str) -> bool:
+    """Whether a statement is the call of a function, and nothing else."""
+    if not isinstance(statement, ast.Expr):
+        return False
+    value = statement.value.value if isinstance(statement.value, ast.Await) else statement.value
+    if not isinstance(value, ast.Call):
+        return False
+    function = value.func
+    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return called == name
+
+
+def made_before(
+    recorded: Recorded, test: RecordedTest, origin: Origin, returned: Returned
+) -> Earlier | None:
     """Who made a value that the origin only handed on; None: it did not, or that is not known."""
     call, text = origin.call, origin.text
     if _says_little(text) or (origin.path and call.result != text):
@@ -94,8 +138,8 @@ def made_before(recorded: Recorded, test: RecordedTest, origin: Origin) -> Earli
     ]
     earlier.sort(key=lambda each: each.ended_at)
     if any(shown == text for _, shown in call.args):
-        gave = [each for each in earlier if each.result == text]
-        return Earlier(_inward(gave[-1], text)[-1]) if gave else None
+        gave = [each for each in earlier if returned(each, text)]
+        return Earlier(_inward(gave[-1], text, returned)[-1]) if gave else None
     left = _States(recorded, earlier)
     for name, state in (call.begun or {}).items():
         for path, leaf in recorded.leaves.get(state, {}).items():
@@ -113,19 +157,22 @@ def results_of(test: RecordedTest) -> dict[str, list[Call]]:
     return found
 
 
-def fed_by(receiver: Call, results: Mapping[str, Sequence[Call]]) -> list[list[Call]]:
+def fed_by(
+    receiver: Call, results: Mapping[str, Sequence[Call]], returned: Returned
+) -> list[list[Call]]:
     """The calls that gave what a call got, for each argument from the outermost to the inmost; the
     last argument comes first.
 
     Args:
         receiver: The call.
         results: Of its test, as `results_of` gives them.
+        returned: Whether a call gave something.
     """
     found: list[list[Call]] = []
     for _, text in reversed(receiver.args):
         gave = [call for call in results.get(text, ()) if call.ended_at < receiver.begun_at]
         if gave and gave[-1].code is not receiver.code:
-            chain = _inward(gave[-1], text)
+            chain = _inward(gave[-1], text, returned)
             found.append(chain[chain.index(gave[-1]) :])
     return found
 
@@ -238,7 +285,7 @@ def _is_of_size(difference: Difference, least: int = 0) -> bool:
     return kind == other and min(count, others) >= least
 
 
-def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
+def origin_of(recorded: Recorded, test: RecordedTest, returned: Returned) -> Origin | None:
     """Where the wrong value came from; None: it is not known."""
     phase, failed = test.failure, test.failed
     if phase is None:
@@ -265,14 +312,15 @@ def origin_of(recorded: Recorded, test: RecordedTest) -> Origin | None:
     ]
     calls.sort(key=lambda call: call.ended_at)
     if not failed.op:
-        return _of_local(calls, failed)
+        return _of_local(calls, failed, returned)
     if (inside := first_difference(failed)) is not None:
         origin = _of_inside(recorded, calls, failed, inside)
     else:
-        origin = _of_operand(calls, failed, is_test) or _of_attribute(recorded, calls, failed)
+        origin = _of_operand(calls, failed, is_test, returned)
+        origin = origin or _of_attribute(recorded, calls, failed)
     if origin is not None:
         return _before_handing_on(origin, is_test)
-    return _of_expression(calls, failed) or _of_local(calls, failed)
+    return _of_expression(calls, failed) or _of_local(calls, failed, returned)
 
 
 def _before_handing_on(origin: Origin, is_test: Callable[[Code], bool]) -> Origin:
@@ -287,14 +335,14 @@ def _before_handing_on(origin: Origin, is_test: Callable[[Code], bool]) -> Origi
 
 
 def _of_operand(
-    calls: list[Call], failed: Failed, is_test: Callable[[Code], bool]
+    calls: list[Call], failed: Failed, is_test: Callable[[Code], bool], returned: Returned
 ) -> Origin | None:
     """The last call that gave a side; the one that has a call first. No call gave a literal."""
     sides = _sides(failed, failed.left, failed.right)
     if "(" in failed.expressions[1] and "(" not in failed.expressions[0]:
         sides.reverse()
     for side, text in sides:
-        gave = [call for call in calls if call.result == text]
+        gave = [call for call in calls if returned(call, text)]
         if _says_little(text):  # only what the test called itself, and last
             gave = [each for each in gave[-1:] if each is calls[-1]]
             gave = [each for each in gave if each.parent and is_test(each.parent.code)]
@@ -303,7 +351,7 @@ def _of_operand(
                 (each for each in reversed(gave) if each.parent and is_test(each.parent.code)),
                 gave[-1],
             )
-            return Origin(_inward(outer, text), text, side)
+            return Origin(_inward(outer, text, returned), text, side)
     return None
 
 
@@ -355,20 +403,20 @@ def items_text(call: Call) -> str:
     return ", ".join(items[:_ITEMS]) + more
 
 
-def _of_local(calls: list[Call], failed: Failed) -> Origin | None:
+def _of_local(calls: list[Call], failed: Failed, returned: Returned) -> Origin | None:
     """The last call that returned what a variable of the failing line is."""
     for name, text in failed.locals:
-        gave = [call for call in calls if call.result == text] if not _says_little(text) else []
+        gave = [] if _says_little(text) else [call for call in calls if returned(call, text)]
         if gave:
-            return Origin(_inward(gave[-1], text), text, name)
+            return Origin(_inward(gave[-1], text, returned), text, name)
     return None
 
 
-def _inward(call: Call, text: str) -> list[Call]:
+def _inward(call: Call, text: str, returned: Returned) -> list[Call]:
     """From a call to the inmost one that gave the same."""
     chain = [*ancestors(call), call]
     while True:
-        inner = [child for child in chain[-1].children if child.result == text]
+        inner = [child for child in chain[-1].children if returned(child, text)]
         if not inner or inner[-1].code.kind in BODIES:
             return chain
         chain.append(inner[-1])

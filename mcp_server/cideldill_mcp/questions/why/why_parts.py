@@ -29,6 +29,7 @@ from cideldill_mcp.questions.why.failure_text import failure_lines
 from cideldill_mcp.questions.why.only_here import only_here
 from cideldill_mcp.questions.why.origin import (
     Origin,
+    Returned,
     fed_by,
     items_text,
     made_before,
@@ -106,13 +107,17 @@ def failure_part(test: RecordedTest, files: SourceFiles) -> Part:
 
 
 def path_part(
-    recorded: Recorded, test: RecordedTest, findings: Sequence[Finding] = ()
+    recorded: Recorded,
+    test: RecordedTest,
+    files: SourceFiles,
+    findings: Sequence[Finding] = (),
 ) -> Part | None:
     """The calls from the test to where the wrong value came from.
 
     Args:
         recorded: What the process saw.
         test: The test.
+        files: The sources.
         findings: Of the other parts; calls of functions that they are about are shown sooner.
     """
     phase = test.failure
@@ -120,19 +125,20 @@ def path_part(
         return _unended_part(test)
     if phase is None or not (phase.roots or phase.continued):
         return None
-    origin = origin_of(recorded, test)
+    returned = Returned(files)
+    origin = origin_of(recorded, test, returned)
     wanted = [] if origin is None else origin.chain
     spoken = {key_of(finding.code) for finding in findings}
     lines = path_text(test, phase, wanted, spoken, _PATH).splitlines()
     if not lines:
         return None
     lines += (f"  {text}" for text in recorded.calls_cut)
-    gave = _last_calls(recorded, test) if origin is None else _of_origin(origin, test)
+    gave = _last_calls(recorded, test) if origin is None else _of_origin(origin, test, returned)
     evidence = [*gave, *_of_assertion(test, phase), *_inside(origin, phase)]
     if origin is None or not origin.text:
         return Part("path", ["path:", *lines], evidence, most=_PATH + 200, least=_LEAST_PATH)
     heads = [f"path: {_came_from(origin)}"]
-    earlier = made_before(recorded, test, origin)
+    earlier = made_before(recorded, test, origin, returned)
     if earlier is not None:
         how = f"left at {earlier.path}" if earlier.path else "returned"
         heads.append(f"  before, it was {how} by {_named(earlier.call)}")
@@ -182,7 +188,7 @@ def _named(call: Call) -> str:
     return f"{call.code.name}{number}  {call.code.place}"
 
 
-def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
+def _of_origin(origin: Origin, test: RecordedTest, returned: Returned) -> list[Finding]:
     """The inmost call speaks most; those above it, and what it called last, less."""
     if origin.text:
         what = f"gave {_place(origin)}: {short(origin.text, 40)}"
@@ -198,7 +204,8 @@ def _of_origin(origin: Origin, test: RecordedTest) -> list[Finding]:
     ]
     results = results_of(test)
     for distance, call in enumerate(reversed(origin.chain[1:])):
-        findings += _of_arguments(call, results, 1.2 / (1 + distance / 2))
+        fed = fed_by(call, results, returned)
+        findings += _of_arguments(call, fed, 1.2 / (1 + distance / 2))
     inner = [
         child
         for child in [*origin.call.children, *_meanwhile(origin.call, test)]
@@ -226,10 +233,10 @@ def _went_into(outer: Call, inner: Call) -> str:
 
 
 def _of_arguments(
-    receiver: Call, results: Mapping[str, Sequence[Call]], weight: float
+    receiver: Call, fed: Sequence[Sequence[Call]], weight: float
 ) -> Iterator[Finding]:
     """The calls that gave what a call on the path got."""
-    for at, chain in enumerate(fed_by(receiver, results)[:3], 1):
+    for at, chain in enumerate(fed[:3], 1):
         what = f"gave an argument of {receiver.code.name}"
         yield Finding(chain[-1].code, "fed", weight / at, what)
         for call in chain:
