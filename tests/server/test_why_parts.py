@@ -385,6 +385,51 @@ def test_a_result_that_the_caller_drops_gave_nothing(
     assert part.lines[0].startswith(f"path: 7 (left) was returned by {origin}  ")
 
 
+def test_the_side_that_names_a_function_of_the_program_is_followed_first(
+    rows: Rows, tmp_path: Path
+) -> None:
+    """`settle()["total"] == D("100")`: a call that gave 100 has nothing to do with it."""
+    root = begun(rows)
+    rows.call("convert", root, result="Decimal('100')")
+    settle = rows.begin("settle", root)
+    rows.add("leaves", "d1", [["return", "dict of 1"], ["return['total']", "Decimal('99')"]])
+    rows.add("state", settle, "end", [["return", "d1"]])
+    rows.add("return", settle, "{'total': Decimal('99')}")
+    failed(
+        rows,
+        left="Decimal('99')",
+        right="Decimal('100')",
+        leftExpression="settle()['total']",
+        rightExpression="D('100')",
+    )
+    part = path_of(rows, tmp_path)
+    assert part.lines[0] == (
+        "path: Decimal('99') (left at ['total']) was left by settle  shop/cart.py:1"
+    )
+
+
+def test_what_made_a_value_is_looked_for_inside_of_the_call_that_left_it(
+    rows: Rows, tmp_path: Path
+) -> None:
+    """`Settings(text)` left it in `.data`; `unescape`, called in it, had returned it first."""
+    root = begun(rows)
+    init = rows.begin("Settings.__init__", root)
+    value = rows.begin("value", init)
+    rows.call("unescape", value, result="'c:new'")
+    rows.add("return", value, "'c:new'")
+    rows.add("leaves", "d1", [["self", "Settings"], ["self.data['path']", "'c:new'"]])
+    rows.add("state", init, "end", [["self", "d1"]])
+    rows.add("return", init, "None")
+    get = rows.begin("Settings.get", root, args={"name": "'path'"})
+    rows.add("state", get, "begin", [["self", "d1"]])
+    rows.add("return", get, "'c:new'")
+    failed(rows, left="'c:new'", right="'c:\\\\new'", leftExpression="settings.get('path')")
+    assert path_of(rows, tmp_path).lines[:2] == [
+        "path: 'c:new' (left) was returned by Settings.get  shop/cart.py:1",
+        "  before, it was returned by unescape  shop/cart.py:1",
+    ]
+
+
 def test_a_fixture_that_goes_on_in_the_teardown_is_shown_whole(rows: Rows, tmp_path: Path) -> None:
     fixture = rows.begin(rows.code("db", "tests.test_shop", kind="generator"))
     rows.call("connect", fixture)

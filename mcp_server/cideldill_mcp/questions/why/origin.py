@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,6 +27,8 @@ _USUAL: Final = frozenset(
     {"None", "True", "False", "0", "1", "-1", "''", "b''", "[]", "()", "{}", "set()"}
 )
 """Values that many calls return; they say something on the failing line only."""
+
+_SIDES: Final = ("left", "right")
 
 _PARTS: Final = 2
 """Leaves of a value that has parts, at least: itself, and one."""
@@ -105,7 +107,7 @@ class Returned:
         """Whether the call is a statement by itself, as far as that can be seen."""
         if call.parent is None or not call.line or call.via:
             return False
-        name = call.code.name.rpartition(".")[2]
+        name = _bare(call.code)
         key = call.parent.code.number, call.line, name
         if key not in self._dropped:
             listing = self._files.listing(call.parent.code)
@@ -144,7 +146,9 @@ def made_before(
     for name, state in (call.begun or {}).items():
         for path, leaf in recorded.leaves.get(state, {}).items():
             if leaf == text and path != name and (found := left.by(name, state, path)):
-                return Earlier(found, path.removeprefix(name))
+                inner = (each for each in earlier if returned(each, text))
+                maker = next((each for each in inner if found in ancestors(each)), None)
+                return Earlier(maker) if maker else Earlier(found, path.removeprefix(name))
     return None
 
 
@@ -290,108 +294,156 @@ def origin_of(recorded: Recorded, test: RecordedTest, returned: Returned) -> Ori
     phase, failed = test.failure, test.failed
     if phase is None:
         return None
-    file, _, rest = test.nodeid.partition("::")
-    name = rest.partition("[")[0].rpartition("::")[2]
-
-    def is_test(code: Code) -> bool:
-        return code.file == file and code.name.rpartition(".")[2] == name
-
+    search = _Search(recorded, test, returned)
     if failed is None or not failed.op:
         path = path_of_failure(test, phase)
-        if any(not is_test(call.code) for call in path):
+        if any(not search.is_test(call.code) for call in path):
             return Origin(path)
-    if failed is None:
+    return None if failed is None else search.run(failed)
+
+
+class _Search:
+    """Looks for the origin of the values of a failing line.
+
+    Args:
+        recorded: Has the test.
+        test: The test.
+        returned: Whether a call gave something.
+    """
+
+    def __init__(self, recorded: Recorded, test: RecordedTest, returned: Returned) -> None:
+        self._recorded, self._test, self._returned = recorded, test, returned
+        self._file, _, rest = test.nodeid.partition("::")
+        self._name = rest.partition("[")[0].rpartition("::")[2]
+        self._calls: list[Call] = []
+
+    def is_test(self, code: Code) -> bool:
+        """Whether it is the function of the test."""
+        return code.file == self._file and code.name.rpartition(".")[2] == self._name
+
+    def run(self, failed: Failed) -> Origin | None:
+        """The origin of a side of the comparison, or else of a variable of the line."""
+        self._calls = [
+            call
+            for phase in self._test.phases
+            for root in phase.roots
+            for call in descendants(root)
+            if call.has_ended and call.ended_at <= failed.raised_at
+            if call.code.kind not in BODIES and not self.is_test(call.code)
+        ]
+        self._calls.sort(key=lambda call: call.ended_at)
+        if not failed.op:
+            return self._of_local(failed)
+        inside = first_difference(failed)
+        origin = self._of_side(failed) if inside is None else self._of_inside(failed, inside)
+        if origin is not None:
+            return self._before_handing_on(origin)
+        return self._of_expression(failed) or self._of_local(failed)
+
+    def _before_handing_on(self, origin: Origin) -> Origin:
+        """Without the last calls if they left what they were given: a constructor, say."""
+        chain = list(origin.chain)
+        while origin.path and len(chain) > 1 and not _says_little(origin.text):
+            is_given = any(shown == origin.text for _, shown in chain[-1].args)
+            if not is_given or self.is_test(chain[-2].code):
+                break
+            chain.pop()
+        return replace(origin, chain=chain)
+
+    def _of_side(self, failed: Failed) -> Origin | None:
+        """The last call that gave a side as its result, or left it in an attribute or item.
+
+        A side that names a function which was called comes first.
+        """
+        expressions = dict(zip(_SIDES, failed.expressions, strict=True))
+        called = {_bare(call.code) for call in self._calls}
+        for side, text in sorted(
+            _sides(failed, failed.left, failed.right),
+            key=lambda each: called.isdisjoint(_CALLED.findall(expressions[each[0]])),
+        ):
+            step = _STEP.search(expressions[side])
+            origin = self._of_operand(side, text)
+            if origin is None and step is not None:
+                origin = self._of_attribute(side, text, step[0])
+            if origin is not None:
+                return origin
         return None
-    calls = [
-        call
-        for each in test.phases
-        for root in each.roots
-        for call in descendants(root)
-        if call.has_ended and call.ended_at <= failed.raised_at
-        if call.code.kind not in BODIES and not is_test(call.code)
-    ]
-    calls.sort(key=lambda call: call.ended_at)
-    if not failed.op:
-        return _of_local(calls, failed, returned)
-    if (inside := first_difference(failed)) is not None:
-        origin = _of_inside(recorded, calls, failed, inside)
-    else:
-        origin = _of_operand(calls, failed, is_test, returned)
-        origin = origin or _of_attribute(recorded, calls, failed)
-    if origin is not None:
-        return _before_handing_on(origin, is_test)
-    return _of_expression(calls, failed) or _of_local(calls, failed, returned)
 
-
-def _before_handing_on(origin: Origin, is_test: Callable[[Code], bool]) -> Origin:
-    """Without the last calls if they left what they were given: a constructor, say."""
-    chain = list(origin.chain)
-    while origin.path and len(chain) > 1 and not _says_little(origin.text):
-        is_given = any(shown == origin.text for _, shown in chain[-1].args)
-        if not is_given or is_test(chain[-2].code):
-            break
-        chain.pop()
-    return replace(origin, chain=chain)
-
-
-def _of_operand(
-    calls: list[Call], failed: Failed, is_test: Callable[[Code], bool], returned: Returned
-) -> Origin | None:
-    """The last call that gave a side; the one that has a call first. No call gave a literal."""
-    sides = _sides(failed, failed.left, failed.right)
-    if "(" in failed.expressions[1] and "(" not in failed.expressions[0]:
-        sides.reverse()
-    for side, text in sides:
-        gave = [call for call in calls if returned(call, text)]
+    def _of_operand(self, side: str, text: str) -> Origin | None:
+        gave = [call for call in self._calls if self._returned(call, text)]
         if _says_little(text):  # only what the test called itself, and last
-            gave = [each for each in gave[-1:] if each is calls[-1]]
-            gave = [each for each in gave if each.parent and is_test(each.parent.code)]
-        if gave:
-            outer = next(
-                (each for each in reversed(gave) if each.parent and is_test(each.parent.code)),
-                gave[-1],
-            )
-            return Origin(_inward(outer, text, returned), text, side)
-    return None
+            gave = [each for each in gave[-1:] if each is self._calls[-1] and self._is_outer(each)]
+        if not gave:
+            return None
+        outer = next(filter(self._is_outer, reversed(gave)), gave[-1])
+        return Origin(_inward(outer, text, self._returned), text, side)
+
+    def _is_outer(self, call: Call) -> bool:
+        """Whether the test called it itself."""
+        return call.parent is not None and self.is_test(call.parent.code)
+
+    def _of_attribute(self, side: str, text: str, step: str) -> Origin | None:
+        left = [call for call in self._calls if _has_left(self._recorded, call, step, text)]
+        outer = {id(ancestor) for call in left for ancestor in ancestors(call)}
+        inner = [call for call in left if id(call) not in outer]
+        return Origin([*ancestors(inner[-1]), inner[-1]], text, side, step) if inner else None
+
+    def _of_inside(self, failed: Failed, inside: Difference) -> Origin | None:
+        """The first call that gave what differs: as its result, or inside of it at such a place."""
+        step = inside.path[max(inside.path.rfind("."), inside.path.rfind("[")) :]
+        sides = _sides(failed, inside.left, inside.right)
+        for side, text in sides:
+            whole = _below(failed.insides[side], inside.path)
+            gave = next((call for call in self._calls if self._gives(call, text, whole)), None)
+            if gave is not None and not _says_little(text):
+                shown = text if len(whole) < _PARTS else gave.result or text
+                return Origin([*ancestors(gave), gave], shown, side, inside.path)
+        for side, text in sides:
+            for call in self._calls:
+                if _has_left(self._recorded, call, step, text):
+                    return Origin([*ancestors(call), call], text, side, inside.path)
+        return None
+
+    def _gives(self, call: Call, text: str, whole: dict[str, str]) -> bool:
+        """Whether a call returned or yielded a value, which is `whole` if it has parts."""
+        if len(whole) < _PARTS:
+            return call.result == text or ("yield", text) in (call.moves or ())
+        state = (call.ended or {}).get(RESULT, "")
+        return _below(self._recorded.leaves.get(state, {}), RESULT) == whole
+
+    def _of_expression(self, failed: Failed) -> Origin | None:
+        """The last call of a function that a side names, where its result was changed further.
+
+        Of `f(g(x))` that is `f`.
+        """
+        for side, expression in zip(_SIDES, failed.expressions, strict=True):
+            names = set(_CALLED.findall(expression))
+            calls = (call for call in reversed(self._calls) if call.result is not None)
+            gave = next((call for call in calls if _bare(call.code) in names), None)
+            if gave is not None:
+                text = items_text(gave) or gave.result or ""
+                return Origin([*ancestors(gave), gave], text, f"for {side}")
+        return None
+
+    def _of_local(self, failed: Failed) -> Origin | None:
+        """The last call that returned what a variable of the failing line is."""
+        for name, text in failed.locals:
+            calls = () if _says_little(text) else reversed(self._calls)
+            gave = next((call for call in calls if self._returned(call, text)), None)
+            if gave is not None:
+                return Origin(_inward(gave, text, self._returned), text, name)
+        return None
+
+
+def _bare(code: Code) -> str:
+    """The name of a function without what it is in."""
+    return code.name.rpartition(".")[2]
 
 
 def _sides(failed: Failed, left: str, right: str) -> list[tuple[str, str]]:
-    """Both sides with texts of theirs, but for a literal."""
-    sides = zip((("left", left), ("right", right)), failed.expressions, strict=True)
+    """Both sides with texts of theirs, but for a literal, which no call gave."""
+    sides = zip(zip(_SIDES, (left, right), strict=True), failed.expressions, strict=True)
     return [side for side, expression in sides if not _is_literal(expression)]
-
-
-def _of_attribute(recorded: Recorded, calls: list[Call], failed: Failed) -> Origin | None:
-    """The last call that left a side in an attribute or item, where the side is one."""
-    sides = zip(("left", "right"), (failed.left, failed.right), failed.expressions, strict=True)
-    for side, text, expression in sides:
-        step = _STEP.search(expression)
-        if step is None:
-            continue
-        left = [call for call in calls if _has_left(recorded, call, step[0], text)]
-        outer = {id(ancestor) for call in left for ancestor in ancestors(call)}
-        inner = [call for call in left if id(call) not in outer]
-        if inner:
-            return Origin([*ancestors(inner[-1]), inner[-1]], text, side, step[0])
-    return None
-
-
-def _of_expression(calls: list[Call], failed: Failed) -> Origin | None:
-    """The last call of a function that a side names, where its result was changed further.
-
-    Of `f(g(x))` that is `f`.
-    """
-    for side, expression in zip(("left", "right"), failed.expressions, strict=True):
-        names = set(_CALLED.findall(expression))
-        gave = [
-            call
-            for call in calls
-            if call.result is not None and call.code.name.rpartition(".")[2] in names
-        ]
-        if gave:
-            text = items_text(gave[-1]) or gave[-1].result or ""
-            return Origin([*ancestors(gave[-1]), gave[-1]], text, f"for {side}")
-    return None
 
 
 def items_text(call: Call) -> str:
@@ -403,15 +455,6 @@ def items_text(call: Call) -> str:
     return ", ".join(items[:_ITEMS]) + more
 
 
-def _of_local(calls: list[Call], failed: Failed, returned: Returned) -> Origin | None:
-    """The last call that returned what a variable of the failing line is."""
-    for name, text in failed.locals:
-        gave = [] if _says_little(text) else [call for call in calls if returned(call, text)]
-        if gave:
-            return Origin(_inward(gave[-1], text, returned), text, name)
-    return None
-
-
 def _inward(call: Call, text: str, returned: Returned) -> list[Call]:
     """From a call to the inmost one that gave the same."""
     chain = [*ancestors(call), call]
@@ -420,33 +463,6 @@ def _inward(call: Call, text: str, returned: Returned) -> list[Call]:
         if not inner or inner[-1].code.kind in BODIES:
             return chain
         chain.append(inner[-1])
-
-
-def _of_inside(
-    recorded: Recorded, calls: list[Call], failed: Failed, inside: Difference
-) -> Origin | None:
-    """The first call that gave what differs: as its result, or inside of it at such a place."""
-    step = inside.path[max(inside.path.rfind("."), inside.path.rfind("[")) :]
-    sides = _sides(failed, inside.left, inside.right)
-    for side, text in sides:
-        whole = _below(failed.insides[side], inside.path)
-        gave = next((call for call in calls if _gives(recorded, call, text, whole)), None)
-        if gave is not None and not _says_little(text):
-            shown = text if len(whole) < _PARTS else gave.result or text
-            return Origin([*ancestors(gave), gave], shown, side, inside.path)
-    for side, text in sides:
-        for call in calls:
-            if _has_left(recorded, call, step, text):
-                return Origin([*ancestors(call), call], text, side, inside.path)
-    return None
-
-
-def _gives(recorded: Recorded, call: Call, text: str, whole: dict[str, str]) -> bool:
-    """Whether a call returned or yielded a value, which is `whole` if it has parts."""
-    if len(whole) < _PARTS:
-        return call.result == text or ("yield", text) in (call.moves or ())
-    state = (call.ended or {}).get(RESULT, "")
-    return _below(recorded.leaves.get(state, {}), RESULT) == whole
 
 
 def _below(leaves: dict[str, str], path: str) -> dict[str, str]:
