@@ -213,8 +213,10 @@ def _next(test: RecordedTest, everyone: Sequence[Culprit], text: str) -> list[st
         if some
     ]
     why = "each line of a call of it"
+    here = {*functions(test.ran), *(key_of(call.code) for call in test.calls.values())}
     steps += [
         proposal("test_trace", why, nodeid=nodeid, function=culprit.code.dotted)
         for culprit in everyone[:2]
+        if key_of(culprit.code) in here  # not one of a test before it
     ]
     return [*steps[:3], proposal("test_trace", "all calls of the test", nodeid=nodeid)]
