@@ -9,7 +9,7 @@ import pytest
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.ran import Remarks
 from cideldill_mcp.questions.recordings.recorded import Code, Recorded, RecordedTest
-from cideldill_mcp.questions.why.evidence import Finding, culprits, of_tests
+from cideldill_mcp.questions.why.evidence import ON_THE_WAY, RARITY, Finding, culprits, of_tests
 from cideldill_mcp.questions.why.failure_text import failure_lines
 from cideldill_mcp.questions.why.order_part import brittle_part
 from cideldill_mcp.questions.why.why_parts import (
@@ -317,10 +317,10 @@ def test_what_gave_an_argument_of_a_call_on_the_path_is_a_suspect(
     suspects = why_answer(recorded, test, [part], files, 4_000).fields["suspects"]
     assert [each["function"] for each in suspects] == [
         "shop.cart.added",
-        "shop.cart.evaluated",
         "shop.cart.parsed",
+        "shop.cart.evaluated",
     ]
-    assert suspects[2]["reason"] == "gave an argument of evaluated"
+    assert suspects[1]["reason"] == "gave an argument of evaluated"
 
 
 def test_tasks_that_ran_while_a_call_waited_gave_what_went_into_it(
@@ -472,6 +472,69 @@ def test_more_evidence_of_one_kind_counts_less_than_evidence_of_another() -> Non
     ranked = culprits(found, of_tests(WHOLE))
     assert [each.code.name for each in ranked] == ["rate", "total"]
     assert (ranked[0].reason, ranked[0].lines()) == ("a; b", [4])
+
+
+def test_what_passing_tests_ran_as_well_is_suspected_less() -> None:
+    origin, inner, other = code("total"), code("rate"), code("other")
+    found = [Finding(origin, "path", 1.8, "gave left"), Finding(inner, "path", 0.9, "went in")]
+    assert [each.code.name for each in culprits(found, of_tests(WHOLE))] == ["total", "rate"]
+    found += [Finding(origin, RARITY, 0.0, ""), Finding(inner, RARITY, 1.0, "ran only here")]
+    found += [Finding(other, RARITY, 0.5, "ran in 1 of 2 passing neighbours")]
+    ranked = culprits(found, of_tests(WHOLE))
+    assert [(each.code.name, each.reason) for each in ranked] == [
+        ("rate", "ran only here; went in"),
+        ("other", "ran in 1 of 2 passing neighbours"),
+        ("total", "gave left"),
+    ]
+    assert culprits([Finding(other, RARITY, 0.2, "")], of_tests(WHOLE))[0].reason == ON_THE_WAY
+
+
+@for_each(
+    ("lines", "weight", "reason"),
+    [
+        ([[1, 2, 3]], 1.0, "line 4 ran only here"),
+        ([[1, 2, 3, 4]], 0.0, ""),
+        ([], None, ""),
+        ([[]], 1.0, "ran only here"),
+        ([[1, 2, 3, 4], [], []], 0.44, "ran in 1 of 3 passing neighbours"),
+        ([[1, 2, 3, 4], [1, 3, 4], [1, 3]], 0.44, "line 2 ran in 1 of 3 passing neighbours"),
+        ([[1, 2, 3, 4]] * 2 + [[1, 2, 3]], 0.11, ""),
+    ],
+)
+def test_a_function_is_as_rare_as_the_line_that_fewest_ran(
+    lines: list[list[int]], weight: float | None, reason: str, tmp_path: Path
+) -> None:
+    """`lines`: those that each passing neighbour ran of it."""
+    rows = Rows(str(tmp_path))
+    rows.test()
+    total = rows.code("total")
+    rows.add("ran", total, [1, 2, 3, 4])
+    rows.end("failed", "AssertionError", 7)
+    for at, there in enumerate(lines):
+        rows.test(f"{OTHER}_{at}")
+        if there:
+            rows.add("ran", total, there)
+        rows.end()
+    recorded, test, files = of(rows, tmp_path)
+    part = only_here_part(test, list(recorded.tests.values()), files)
+    evidence = [] if part is None else part.evidence
+    rarity = [(round(each.weight, 2), each.reason) for each in evidence if each.kind == RARITY]
+    assert rarity == ([] if weight is None else [(weight, reason)])
+
+
+def test_lines_are_proposed_only_of_functions_that_the_test_ran(rows: Rows, tmp_path: Path) -> None:
+    """What a test before it ran may be the fault, but has no call in it."""
+    rows.call("total", begun(rows), result="3")
+    failed(rows)
+    recorded, test, files = of(rows, tmp_path)
+    evidence = [Finding(code("leak"), "order", 3.0, "a"), Finding(code("total"), "path", 1.0, "b")]
+    answer = why_answer(recorded, test, [Part("order", ["order"], evidence)], files, 4_000)
+    assert [each["function"] for each in answer.fields["suspects"]] == [
+        "shop.cart.leak",
+        "shop.cart.total",
+    ]
+    traced = [each for each in answer.next if "each line" in each]
+    assert ["leak" in each for each in traced] == [False]
 
 
 def test_functions_of_test_files_are_named_if_there_are_no_others() -> None:

@@ -15,6 +15,23 @@ from cideldill_mcp.questions.recordings.recorded import BODIES, Code, Recorded
 INSIDE: Final = "inside"
 """The kind of evidence that says only that a function ran on the way."""
 
+ON_THE_WAY: Final = "ran on the way"
+"""The reason of a function about which nothing else is to be said."""
+
+RARITY: Final = "rarity"
+"""The kind of evidence that says how few passing tests ran a function: its weight is the square of
+the share of them that did not run all of it, so that one of many says little."""
+
+_OF_VALUES: Final = frozenset({"path", "earlier", "fed", INSIDE})
+"""Kinds that are about the way of a value. They count as much as the function is rare: what passing
+tests ran as well gave them right values."""
+
+_LEAST: Final = 0.2
+_UNKNOWN: Final = 0.5
+_RARITY: Final = 1.5
+"""What rarity counts by itself, at most; the least part of evidence about values; the rarity of a
+function where no passing test is known."""
+
 _FURTHER: Final = 0.25
 """How much further evidence of one kind counts."""
 
@@ -27,7 +44,7 @@ class Finding:
         code: The function.
         kind: The part of the answer that has found it.
         weight: How much it says.
-        reason: What was found, in a few words.
+        reason: What was found, in a few words; empty: it is not worth a word.
         line: The line that it is about; 0: the whole function.
     """
 
@@ -48,18 +65,24 @@ class Culprit:
     @property
     def score(self) -> float:
         """The sum of the weights; of one kind the first counts in full."""
+        rarity = next((each.weight for each in self.evidence if each.kind == RARITY), None)
+        part = _LEAST + (1 - _LEAST) * (_UNKNOWN if rarity is None else rarity)
         seen: set[str] = set()
         score = 0.0
         for finding in self.evidence:
-            score += finding.weight * (_FURTHER if finding.kind in seen else 1)
+            weight = finding.weight * (_FURTHER if finding.kind in seen else 1)
+            if finding.kind == RARITY:
+                weight *= _RARITY
+            score += weight * part if finding.kind in _OF_VALUES else weight
             seen.add(finding.kind)
         return score
 
     @property
     def reason(self) -> str:
         """Why, in a few words."""
-        useful = [finding for finding in self.evidence if finding.kind != INSIDE] or self.evidence
-        return "; ".join(dict.fromkeys(finding.reason for finding in useful[:3]))
+        useful = [each for each in self.evidence if each.reason and each.kind != INSIDE]
+        worded = useful or [each for each in self.evidence if each.reason]
+        return "; ".join(dict.fromkeys(each.reason for each in worded[:3])) or ON_THE_WAY
 
     def lines(self) -> list[int]:
         """The lines that the evidence is about."""

@@ -118,7 +118,7 @@ class _Comparison:
     ) -> None:
         self._test, self._there, self._files = test, there, files
         self._test_files = {*test_files, test.nodeid.partition("::")[0]}
-        self._before = functions(lines_in(_up_to_failure(test)))
+        self._before = run_until_failure(test)
         self._all = functions(test.ran)
         self._left = left_by_errors(test)
         self._near = nearness(test)
@@ -207,8 +207,12 @@ class _Comparison:
         return is_of_tests(code, self._test_files)
 
 
+def run_until_failure(test: RecordedTest) -> dict[Key, Function]:
+    """The functions that a test ran; what runs behind the phase that failed is no reason for it."""
+    return functions(lines_in(_up_to_failure(test)))
+
+
 def _up_to_failure(test: RecordedTest) -> Iterator[Phase]:
-    """The phases of a test; what runs behind the one that failed did not make it fail."""
     for phase in test.phases:
         yield phase
         if phase is test.failure:

@@ -12,7 +12,7 @@ from typing import Final
 
 from cideldill_mcp.questions.diff.diff_text import Compared, what_differs
 from cideldill_mcp.questions.recordings.listing import SourceFiles
-from cideldill_mcp.questions.recordings.ran import Function, Key, Remark, Remarks, functions, key_of
+from cideldill_mcp.questions.recordings.ran import Function, Key, Remarks, functions, key_of
 from cideldill_mcp.questions.recordings.recorded import (
     Call,
     Failed,
@@ -24,9 +24,9 @@ from cideldill_mcp.questions.recordings.recorded import (
 from cideldill_mcp.questions.texts.call_text import path_of_failure
 from cideldill_mcp.questions.texts.fitting import counted, short
 from cideldill_mcp.questions.trace.call_tree import path_text
-from cideldill_mcp.questions.why.evidence import INSIDE, Finding
+from cideldill_mcp.questions.why.evidence import INSIDE, ON_THE_WAY, RARITY, Finding
 from cideldill_mcp.questions.why.failure_text import failure_lines
-from cideldill_mcp.questions.why.only_here import only_here
+from cideldill_mcp.questions.why.only_here import only_here, run_until_failure
 from cideldill_mcp.questions.why.origin import (
     Origin,
     Returned,
@@ -44,10 +44,10 @@ _PATH: Final = 1_200
 _MISSED: Final = frozenset({"Failed", "AssertionError"})
 _NOT_RAISED: Final = re.compile(r"DID NOT RAISE |\w+ not raised")
 
-_WEIGHTS: Final = {"left": 3.0, "right": 3.0, "for left": 2.0, "for right": 2.0}
+_WEIGHTS: Final = {"left": 1.8, "right": 1.8, "for left": 1.2, "for right": 1.2}
 """How much it speaks for a call that a side came from it."""
 
-_OF_VARIABLE: Final = 1.0
+_OF_VARIABLE: Final = 0.6
 """The same of a variable of the line."""
 
 _CTRL_C: Final = "KeyboardInterrupt"
@@ -270,7 +270,7 @@ def _inside(origin: Origin | None, phase: Phase) -> Iterator[Finding]:
         for call in reversed(level[-_MOST_OF_LEVEL:]):
             if call.code.number not in seen:
                 seen.add(call.code.number)
-                yield Finding(call.code, INSIDE, 0.4 / depth, "ran on the way")
+                yield Finding(call.code, INSIDE, 0.4 / depth, ON_THE_WAY)
 
 
 def _last_calls(recorded: Recorded, test: RecordedTest) -> list[Finding]:
@@ -331,10 +331,11 @@ def only_here_part(
     remarks = only_here(test, tests, files, test_files)
     passing = [functions(each.ran) for each in tests if each.outcome == "passed"]
     evidence = [
-        Finding(remark.code, "only_here", _only_here_weight(remark), remark.reason, remark.first)
+        Finding(remark.code, "only_here", 2.2, remark.reason, remark.first)
         for remark in remarks.evidence
+        if (remark.first, remark.last) != (remark.code.first, remark.code.last)
     ]
-    evidence += _seldom(test, passing)
+    evidence += _rarity(test, passing, {key_of(finding.code) for finding in evidence})
     if not remarks.lines:
         return None if not evidence else Part("", [], evidence)
     head, *lines = remarks.lines
@@ -342,19 +343,33 @@ def only_here_part(
     return Part("only_here", lines, evidence, least=500)
 
 
-def _only_here_weight(remark: Remark) -> float:
-    """Lines inside of a function that others ran say more than a whole function."""
-    is_whole = (remark.first, remark.last) == (remark.code.first, remark.code.last)
-    return 1.2 if is_whole else 2.2
+def _rarity(
+    test: RecordedTest, passing: Sequence[Mapping[Key, Function]], explained: Collection[Key]
+) -> Iterator[Finding]:
+    """How few of the passing neighbours ran all that the test ran of each function.
+
+    Args:
+        explained: Functions of which it is said already what of them ran only here.
+    """
+    count = len(passing)
+    for key, function in run_until_failure(test).items() if passing else ():
+        there = [ran[key].lines for ran in passing if key in ran]
+        line, least = min(
+            ((line, sum(line in lines for lines in there)) for line in sorted(function.lines)),
+            key=lambda each: each[1],
+            default=(0, len(there)),
+        )
+        reason = ""
+        if 2 * len(there) <= count:
+            reason = _ran_in(len(there), count)
+        elif 2 * least <= count and key not in explained:
+            reason = f"line {line} {_ran_in(least, count)}"
+        yield Finding(function.code, RARITY, (1 - least / count) ** 2, reason)
 
 
-def _seldom(test: RecordedTest, passing: Sequence[Mapping[Key, Function]]) -> Iterator[Finding]:
-    """Functions that few of the passing neighbours ran."""
-    for key, function in functions(test.ran).items():
-        count = sum(key in ran for ran in passing)
-        if 0 < count <= len(passing) // 2:
-            reason = f"ran in {count} of {len(passing)} passing neighbours"
-            yield Finding(function.code, "seldom", 0.8 * (1 - count / len(passing)), reason)
+def _ran_in(some: int, count: int) -> str:
+    neighbours = counted(count, "passing neighbour")
+    return f"ran in {some} of {neighbours}" if some else "ran only here"
 
 
 def differs_part(compared: Compared) -> Part | None:
