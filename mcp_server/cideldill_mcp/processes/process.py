@@ -15,6 +15,7 @@ from typing import Any
 from cideldill_mcp.processes.arrived_tests import ArrivedTests, Stamped
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import Command, FindCode, Hello, ReadThreads, Replied
+from pytest_cideldill.protocol.current_test_file import is_ending
 
 MAIN = "main"
 """Worker name of a process that is no xdist worker."""
@@ -77,6 +78,11 @@ class Target:
     def worker(self) -> str:
         """`main`, `gw0`, …"""
         return self.hello.worker
+
+    @property
+    def tears_down(self) -> bool:
+        """Whether its position file says that it only cleans up; False if there is none."""
+        return is_ending(self.hello.position_file or "")
 
     def left_behind(self) -> Iterator[Stamped]:
         """Events of its tests that did not arrive before it died, with their epoch seconds."""

@@ -17,7 +17,7 @@ from cideldill_mcp.runs.run import Run
 from cideldill_mcp.runs.stacks import dumped_threads
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol import ReadThreads
-from pytest_cideldill.protocol.current_test_file import FilePosition, is_ending, read_position
+from pytest_cideldill.protocol.current_test_file import FilePosition, read_position
 
 IDLE_S = 10.0
 """A process that sent nothing for so long makes no progress; one that was waited for less long,
@@ -87,7 +87,7 @@ def under_way(run: Run) -> list[dict[str, Any]]:
         seconds = _seconds_of(test) if test and is_reported else time.monotonic() - position.since
         phase = position.phase or None
         times = {"worker": worker, "seconds": round(seconds, 3)}
-        if run.is_stopping and is_ending(run.targets[worker].hello.position_file or ""):
+        if run.is_stopping and run.targets[worker].tears_down:
             phase = "teardown"
         shown.append({"nodeid": position.nodeid, "phase": phase, **times})
     return shown

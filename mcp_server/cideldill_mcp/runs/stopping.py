@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 
 from cideldill_mcp.events.log import EventLog
 from cideldill_mcp.processes.launch import Child
@@ -19,7 +20,6 @@ from cideldill_mcp.runs.end import Cut
 from cideldill_mcp.runs.run import Run
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol import ReadThreads, ReleaseAll
-from pytest_cideldill.protocol.current_test_file import is_ending
 
 INTERRUPT_S = 2.0
 """How long a process may take after Ctrl-C or SIGTERM that does not tear down."""
@@ -50,7 +50,7 @@ async def _ignore(_seconds: float, _total: float, _text: str) -> None:
 
 
 class Climb:
-    """The way of one run to its end.
+    """The way of one run to its end; it begins at once, whether anybody waits for it or not.
 
     Attributes:
         was_interrupted: Ctrl-C was sent.
@@ -67,27 +67,21 @@ class Climb:
         self._kills = False
         self._began = time.monotonic()
         self._tears_down = False
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Climb, whether anybody waits for it or not."""
         self._task = asyncio.create_task(self._climb(), name=f"the end of {self._run.id}")
 
     def cancel(self) -> None:
         """Somebody else goes on."""
-        if self._task is not None:
-            self._task.cancel()
+        self._task.cancel()
 
     def cut(self, *, kill: bool) -> None:
         """Wait no longer."""
         self.is_cut, self._kills = True, self._kills or kill
         self._log.wake()
-        if kill and self._task is not None and self._task.done():
+        if kill and self._task.done():
             self._child.kill()  # it has outlived the ladder
 
     async def wait(self, progress: ReportProgress) -> None:
         """Until the run is over, or as long as a caller can wait."""
-        assert self._task is not None
         deadline = time.monotonic() + REPLY_S
         while (left := deadline - time.monotonic()) > 0:
             done, _ = await asyncio.wait([self._task], timeout=min(PROGRESS_S, left))
@@ -154,13 +148,11 @@ class Climb:
 
     def _note(self, signal: str) -> None:
         """For the run's end. What was under way when it was first cut counts."""
-        before = self._run.cut
-        seconds = time.monotonic() - self._began
-        self._run.cut = (
-            Cut(signal, seconds if self.was_interrupted else None, tears_down(self._run))
-            if before is None
-            else Cut(signal, before.seconds, before.tore_down)
-        )
+        if self._run.cut is None:
+            seconds = time.monotonic() - self._began if self.was_interrupted else None
+            self._run.cut = Cut(signal, seconds, tears_down(self._run))
+        else:
+            self._run.cut = replace(self._run.cut, signal=signal)
 
 
 class Ladder:
@@ -203,7 +195,6 @@ class Ladder:
         if climb is None:
             run.is_stopping = True
             climb = self._climbs[run.id] = Climb(run, child, self._log, self._grace_s)
-            climb.start()
         if kill or (cuts and not is_first):
             climb.cut(kill=kill)
         await climb.wait(progress)
@@ -243,44 +234,35 @@ class Ladder:
             elif climb is None or not climb.was_interrupted:
                 child.interrupt()
 
-        def are_gone() -> bool:
-            return all(child.returncode is not None for _, child in living)
+        def left() -> list[tuple[Run, Child]]:
+            return [(run, child) for run, child in living if child.returncode is None]
 
         deadline = time.monotonic() + within_s
-        if await self._log.until(are_gone, 0.6 * within_s):
-            return []
+        await self._log.until(lambda: not left(), 0.6 * within_s)
         if leaves:
-            left = [(run, child) for run, child in living if child.returncode is None]
-            asked = asyncio.gather(*(are_interrupted(run, within_s / 4) for run, _ in left))
-            for (_, child), is_interrupted in zip(left, await asked, strict=True):
+            late = left()
+            asked = asyncio.gather(*(are_interrupted(run, within_s / 4) for run, _ in late))
+            for (_, child), is_interrupted in zip(late, await asked, strict=True):
                 if is_interrupted:
                     child.handles_interrupt()
-        if await self._log.until(are_gone, deadline - time.monotonic()):
-            return []
+        await self._log.until(lambda: not left(), deadline - time.monotonic())
         if leaves:
-            return [run for run, child in living if child.returncode is None]
-        for _, child in living:
+            return [run for run, _ in left()]
+        for _, child in left():
             child.kill()
-        await self._log.until(are_gone, 0.5)
+        await self._log.until(lambda: not left(), 0.5)
         return []
 
 
 def tears_down(run: Run) -> bool:
     """Whether each process of a run that can be asked says that it only cleans up."""
     here = _processes(run)
-    return bool(here) and all(
-        process.hello.position_file is not None and is_ending(process.hello.position_file)
-        for process in here
-    )
+    return bool(here) and all(process.tears_down for process in here)
 
 
 async def are_interrupted(run: Run, within_s: float = ASK_S) -> bool:
     """Whether those that don't say so handle Ctrl-C: they are in a `finally` of a test."""
-    asked = [
-        process
-        for process in _processes(run)
-        if process.hello.position_file is None or not is_ending(process.hello.position_file)
-    ]
+    asked = [process for process in _processes(run) if not process.tears_down]
     interrupted = await asyncio.gather(*(_is_interrupted(process, within_s) for process in asked))
     return bool(asked) and all(interrupted)
 
