@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -211,22 +212,16 @@ class Runs(RunList):
 
     def _start(self, run: Run) -> Start:
         """What its main process gets: the invitation, and a hash seed if the user has none."""
-        invitation = self._invitation(run)
-        variables = {VARIABLE: json.dumps(invitation)}
-        if "hash_seed" in invitation:
-            variables[HASH_SEED] = self.hash_seed
-        return Start(run.id, invitation["directory"], variables)
-
-    def _invitation(self, run: Run) -> dict[str, Any]:
-        """What its main process needs to know; it may have to record itself."""
+        variables: dict[str, str] = {}
         invitation = self._hub.invitation(run.id) | {"pinned": len(self.recipe.pinned)}
         if not os.environ.get(HASH_SEED):
-            invitation["hash_seed"] = self.hash_seed
-        if not self.settings.record or run.order.listing:
-            return invitation
-        folder = run_folder(Path(self.settings.record).absolute(), run.id, time.time())
-        self.objects.open(run.id, folder)
-        return invitation | {"record": str(folder)}
+            invitation["hash_seed"] = variables[HASH_SEED] = self.hash_seed
+        if self.settings.record and not run.order.listing:  # it records itself
+            folder = run_folder(Path(self.settings.record).absolute(), run.id, time.time())
+            self.objects.open(run.id, folder)
+            invitation["record"] = str(folder)
+        variables[VARIABLE] = json.dumps(invitation)
+        return Start(run.id, self._hub.directory, variables)
 
     async def close(self, by: str, within_s: float) -> None:
         """End everything within a time; what tears down then is left to the reaper, and named."""
@@ -290,8 +285,8 @@ class Runs(RunList):
             raise ValueError("a run's main process is on this machine")
         if target.worker in run.targets:
             raise ValueError(f"{target.worker} of {run.id} is connected already")
-        if target.worker == MAIN:
-            self._remember_root(target)
+        if target.worker == MAIN and self.recipe.rootdir is None:
+            self.recipe = replace(self.recipe, rootdir=target.hello.rootdir)
         run.connected(target)
         target.send(run.configure())
         if not run.order.listing:
@@ -301,12 +296,6 @@ class Runs(RunList):
                     target.send(breakpoint.command(0))
         target.send(protocol.Begin())
         self.log.append("worker_up", run_id=run.id, worker=target.worker)
-
-    def _remember_root(self, target: Target) -> None:
-        if self.recipe.rootdir is None:
-            self.recipe = Recipe(
-                self.recipe.command, self.recipe.arguments, target.hello.rootdir, None
-            )
 
     def handle(self, target: Target, event: protocol.Event, ts: float) -> None:
         run = self._runs.get(target.hello.run_id) or self._listings[target.hello.run_id]
@@ -333,7 +322,7 @@ class Runs(RunList):
             seq = self.log.append(type, ts=ts, run_id=run.id, worker=target.worker, **values)
             run.logged(type, values, seq)
         if run.has_departed and run.child is not None and not run.is_stopping:
-            self._bury_later(run)
+            asyncio.get_running_loop().call_later(LINGER_S, self._bury, run)
 
     def _take_rows(self, run: Run, worker: str, recorded: protocol.Recorded) -> None:
         """Calls and hits of a process."""
@@ -374,12 +363,8 @@ class Runs(RunList):
         for event, ts in target.left_behind():
             self.handle(target, event, ts)
 
-    def _bury_later(self, run: Run) -> None:
-        """A process that left pytest but hangs is killed after a while."""
-        asyncio.get_running_loop().call_later(LINGER_S, self._bury, run)
-
     def _bury(self, run: Run) -> None:
-        """Threads may never end; what it does at its exit has its time."""
+        """Kill a process that left pytest and hangs; what it does at its exit has its time."""
         child = run.child
         if child is None or run.is_stopping:
             return  # the ladder ends it
