@@ -172,11 +172,13 @@ class Hub:
                 return
             connection = Connection(reader, writer)
             hello = await connection.receive()
-        if isinstance(hello, protocol.Rejoined):
-            target = self._rejoin(connection, hello)
-        else:
-            target = self._admit(connection, hello, is_remote=is_remote)
-        if target is None:
+        try:
+            if isinstance(hello, protocol.Rejoined):
+                target = self._rejoin(connection, hello)
+            else:
+                target = self._admit(connection, hello, is_remote=is_remote)
+        except ValueError as error:  # it is sent away
+            connection.write(protocol.Refused("hello", str(error)))
             await writer.drain()
             return
         await self._talk(target, connection)
@@ -217,8 +219,8 @@ class Hub:
                 break
         return connection.is_replaced.is_set()
 
-    def _rejoin(self, connection: Connection, hello: protocol.Rejoined) -> Target | None:
-        """The process that goes on with this connection; None: it was sent away."""
+    def _rejoin(self, connection: Connection, hello: protocol.Rejoined) -> Target:
+        """The process that goes on with this connection. Raises ValueError: it can't."""
         before = self._joined.get(_key(hello))
         if before is not None:
             if before.received <= hello.sent and connection.goes_on_from(before, hello.received):
@@ -226,8 +228,7 @@ class Hub:
                 target.send = connection.write
                 return target
             before.refuse()
-        connection.write(protocol.Refused("hello", "this process is not known any more"))
-        return None
+        raise ValueError("this process is not known any more")
 
     def _handle(self, target: Target, connection: Connection) -> None:
         """All that was read."""
@@ -246,29 +247,21 @@ class Hub:
                     protocol.Refused(protocol.kind_of(message), "a command, and not for the server")
                 )
 
-    def _admit(
-        self, connection: Connection, hello: protocol.Message, *, is_remote: bool
-    ) -> Target | None:
+    def _admit(self, connection: Connection, hello: protocol.Message, *, is_remote: bool) -> Target:
+        """A new process. Raises ValueError: it may not come in."""
         if not isinstance(hello, protocol.Hello):
-            connection.write(protocol.Refused("hello", "the first message must be hello"))
-            return None
+            raise ValueError("the first message must be hello")
         if hello.protocol != protocol.PROTOCOL:
-            reason = (
+            raise ValueError(
                 f"pytest-cideldill of the tests speaks protocol {hello.protocol}, the server "
                 f"speaks {protocol.PROTOCOL}: install the same version in both environments"
             )
-            connection.write(protocol.Refused("hello", reason))
-            return None
         position, stacks = self._ours(hello.position_file), self._ours(hello.stacks_file)
         if is_remote:  # what it says of files means its own machine
             position = stacks = None
         hello = replace(hello, position_file=position, stacks_file=stacks)
         target = Target(hello, connection.write, is_remote=is_remote)
-        try:
-            self._owner.admit(target)
-        except ValueError as error:
-            connection.write(protocol.Refused("hello", str(error)))
-            return None
+        self._owner.admit(target)
         return target
 
     def _ours(self, path: str | None) -> str | None:
@@ -320,8 +313,7 @@ class Connection:
         frame = framing.encode_frame(protocol.to_plain(command))
         self._sent += len(frame)
         self._kept += frame
-        if len(self._kept) > KEPT:
-            del self._kept[:-KEPT]
+        del self._kept[:-KEPT]
         self._put(frame)
 
     def _put(self, data: bytes) -> None:
