@@ -32,9 +32,8 @@ class ArrivedTests:
         """
         if isinstance(event, protocol.NodesFinished):
             for row in map(_decoded, event.tests):
-                start, end = self._of_row(row)
-                yield from start
-                yield end
+                yield from self._start_of(row)
+                yield row.event, row.ended
             return
         if isinstance(event, protocol.NodeStarted):
             self._begun += 1
@@ -53,24 +52,21 @@ class ArrivedTests:
             return
         for row in left.rows:
             if row.number > self._ended:
-                start, end = self._of_row(row)
-                yield from start
+                yield from self._start_of(row)
                 yield from self._lost_reports(row)
-                yield end
+                yield row.event, row.ended
         position = read_position(path)
         if left.begun > self._begun and position is not None:
             self._begun = left.begun
             yield protocol.NodeStarted(position.nodeid, left.started), left.started
 
-    def _of_row(self, row: Row) -> tuple[list[Stamped], Stamped]:
-        """The start of a test, unless it came before, and its end."""
+    def _start_of(self, row: Row) -> Iterator[Stamped]:
+        """The start of a test that has ended, unless it came before."""
         self._ended = row.number
-        end: Stamped = row.event, row.ended
-        if row.begun <= self._begun:
-            return [], end
-        self._begun = row.begun
-        self._reports.clear()
-        return [(protocol.NodeStarted(row.event.nodeid, row.started), row.started)], end
+        if row.begun > self._begun:
+            self._begun = row.begun
+            self._reports.clear()
+            yield protocol.NodeStarted(row.event.nodeid, row.started), row.started
 
     def _lost_reports(self, row: Row) -> Iterator[Stamped]:
         """What stands for those that did not arrive."""
