@@ -48,21 +48,16 @@ async def ask(
     errors = b""
     try:
         async with asyncio.timeout(within_s):
-            output, errors = await _run([*interpreter, "-P", "-m", module], json.dumps(request))
+            process = await _started([*interpreter, "-P", "-m", module])
+            try:  # it may end without listening
+                output, errors = await process.communicate(json.dumps(request).encode())
+            finally:
+                await _ended(process)
         return reply_in(output)
     except TimeoutError:
         raise
     except (OSError, ValueError) as error:
         raise Unanswered(_last_line(errors) or str(error) or type(error).__name__) from error
-
-
-async def _run(command: list[str], request: str) -> tuple[bytes, bytes]:
-    """What a process says on stdout and stderr; it may end without listening."""
-    process = await _started(command)
-    try:
-        return await process.communicate(request.encode())
-    finally:
-        await _ended(process)
 
 
 class Helper:
