@@ -83,7 +83,7 @@ class _Opening:
         self._began = 0.0
         self._damaged = 0
         self._is_hiding = True
-        self._moment = 0.0
+        self._moment = 0.0  # of the line that is taken in
         self._extent = Bounds()
         self._gone: set[int] = set()  # of tests of which nothing is held
         self._rows: list[dict[str, Any]] = []
@@ -91,23 +91,18 @@ class _Opening:
 
     async def read(self) -> None:
         """All of it; lines that this version does not know are passed over."""
-        now, since = 0.0, monotonic()
+        since = monotonic()
         lines = raw_lines(self._folder, self._pass_over)
         while batch := await asyncio.to_thread(_decoded, lines):
+            self._runs.log.now = lambda: self._moment
             for at, size, line in batch:
-                now = at
                 self._moment = at
-                self._runs.log.now = self._now
                 self._take_in(line, size)
                 if monotonic() - since > _SLICE_S:
                     await asyncio.sleep(0)
                     since = monotonic()
         self._take_rows()
-        self._end(now)
-
-    def _now(self) -> float:
-        """The moment of the line that is taken in."""
-        return self._moment
+        self._end()
 
     def _take_in(self, line: Line | None, size: int) -> None:
         """A border: what can't be taken in is passed over, the others make sense."""
@@ -255,14 +250,14 @@ class _Opening:
         if isinstance(event, NodeFinished) and not event.again:
             self._let_go(line.worker, event.nodeid)
 
-    def _end(self, now: float) -> None:
+    def _end(self) -> None:
         if self._run is None:
             return
         for target in self._targets.values():
             if target.worker in self._run.targets:
                 target.lost()
                 self._runs.lost(target)
-        self._run.took(now - self._began)
+        self._run.took(self._moment - self._began)
         if not self._is_hiding:
             self._run.warnings.append(NOT_HIDING)
         if self._extent.shortened:
