@@ -176,9 +176,7 @@ class Results:
 
     def tally(self, worker: str, event: protocol.PhaseReported) -> None:
         """Count a failure as `reported` does, and hold nothing of it."""
-        self._count(worker, event)
-        key = self.key(worker, event.nodeid)
-        test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
+        test = self._counted(worker, event)
         test.outcome = outcome_after(test.outcome, event.category, event.outcome)
 
     def let_go(self, worker: str, nodeid: str) -> None:
@@ -198,15 +196,13 @@ class Results:
 
     def reported(self, worker: str, event: protocol.PhaseReported) -> None:
         """A phase that did not just pass. Of several failures the first one is the verdict."""
-        self._count(worker, event)
-        key = self.key(worker, event.nodeid)
-        test = self.tests.setdefault(key, TestResult(event.nodeid, worker))
+        test = self._counted(worker, event)
         if protocol.is_made_again(event.category, event.outcome, event.attempt):
             if event.attempt not in [report.attempt for report in test.reruns]:
                 test.reruns.append(event)
             if event.phase == protocol.CRASHED:
+                self._running.pop(self.key(worker, event.nodeid), None)
                 test.worker = None
-                self._running.pop(key, None)
             return
         if event.category in FAILED:
             self.failures.append(event)
@@ -216,9 +212,11 @@ class Results:
             test.report = event
             test.group = self.group_of(event)
 
-    def _count(self, worker: str, event: protocol.PhaseReported) -> None:
+    def _counted(self, worker: str, event: protocol.PhaseReported) -> TestResult:
+        """The test of a report, which counts now."""
         test = worker, event.nodeid
         self._reducer.report(test, event.phase, event.category, event.outcome, event.attempt)
+        return self.tests.setdefault(self.key(*test), TestResult(event.nodeid, worker))
 
     def group_of(self, event: protocol.PhaseReported) -> str | None:
         """`g1`, `g2` …: failures with one cause share it; None for what did not fail."""
