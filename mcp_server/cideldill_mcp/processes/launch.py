@@ -83,7 +83,7 @@ class Tail:
         """Append, forgetting what is too old."""
         with self._lock:
             self._bytes += data
-            del self._bytes[: max(0, len(self._bytes) - TAIL)]
+            del self._bytes[:-TAIL]
 
     def text(self) -> str:
         """What is kept, decoded."""
@@ -169,10 +169,8 @@ class Child:
 
         def wait() -> None:
             returncode = self._wait()
-            try:
+            with suppress(RuntimeError):  # the loop is closed: the server is gone already
                 loop.call_soon_threadsafe(self._ended, returncode, on_ended)
-            except RuntimeError:
-                return  # the loop is closed: the server is gone already
 
         self._thread(wait)
 
@@ -197,13 +195,11 @@ class Child:
         """Signal the whole process group, as long as its number is certainly ours."""
         if not self._group_is_ours:
             return
-        try:
+        with suppress(ProcessLookupError, PermissionError):  # gone, or macOS: a group of zombies
             if os.name == "posix":
                 os.killpg(self.pid, number)
             else:
                 self._process.send_signal(number)
-        except (ProcessLookupError, PermissionError):
-            return  # gone, or macOS on a group of zombies
 
     def _wait(self) -> int:
         """Wait for the end; kill what the process left behind in its group before reaping it.

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import threading
+from contextlib import suppress
 
 from pytest_cideldill.protocol.current_test_file import ENDING, TEXT
 
@@ -152,7 +153,6 @@ class Reaper:
     def _write(self, sign: bytes, group: int, run: str) -> None:
         if self._process is None or self._process.stdin is None:
             return
-        try:
+        # It was killed: an orderly end cleans up all the same; or it was closed.
+        with suppress(OSError, ValueError):
             self._process.stdin.write(b"%s %d %s\n" % (sign, group, run.encode()))
-        except (OSError, ValueError):
-            return  # it was killed: an orderly end cleans up all the same; or it was closed
