@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cideldill_mcp.commands import rootdir_and_venv
+from cideldill_mcp.commands.question import Ask
 from cideldill_mcp.processes.launch import HASH_SEED, Recipe
 from cideldill_mcp.processes.private_directory import NoScratch, make_folder
 from cideldill_mcp.processes.reaper import Reaper
@@ -23,7 +24,6 @@ from pytest_cideldill.config.settings import Settings, read_table, split
 from pytest_cideldill.errors import Refusal
 
 if TYPE_CHECKING:
-    from cideldill_mcp.commands.question import Ask
     from pytest_cideldill.redaction.redactor import Redactor
 
 PROGRESS_AFTER_S = 2.0

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
 
 from cideldill_mcp.commands.experiment_options import OPTIONS, add_options, experiments
-from cideldill_mcp.commands.question import QuestionCommand
-
-if TYPE_CHECKING:
-    from cideldill_mcp.commands.question import Ask
+from cideldill_mcp.commands.question import Ask, QuestionCommand
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,9 +29,12 @@ def _question(chosen: argparse.Namespace) -> Ask:
     from cideldill_mcp.questions.experiment.ask_experiment import Experiments, experiment
     from cideldill_mcp.questions.experiment.experiment_specs import experiments_of
 
+    changes = experiments(chosen, together=chosen.together)
+    if not changes and chosen.spec is None and not chosen.suggest:
+        raise ValueError(f"nothing to try: give {', '.join(OPTIONS)}, --spec or --suggest")
     asked = Experiments(
         chosen.nodeids,
-        experiments_of(_specs(chosen)),
+        experiments_of(changes),
         chosen.repeat,
         chosen.evaluate,
         chosen.suggest,
@@ -43,18 +42,6 @@ def _question(chosen: argparse.Namespace) -> Ask:
     )
     asked.check()
     return lambda asker, bounds: experiment(asker, asked, bounds)
-
-
-def _specs(chosen: argparse.Namespace) -> list[Any]:
-    """The experiments of the options, in their order.
-
-    Raises:
-        ValueError: A file can't be read, or is no JSON.
-    """
-    found = experiments(chosen, together=chosen.together)
-    if not found and chosen.spec is None and not chosen.suggest:
-        raise ValueError(f"nothing to try: give {', '.join(OPTIONS)}, --spec or --suggest")
-    return found
 
 
 COMMAND = QuestionCommand(

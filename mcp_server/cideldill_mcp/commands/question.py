@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cideldill_mcp.questions.asking.asker import Asker, Bounds
 
-    Ask = Callable[[Asker, Bounds], Awaitable[dict[str, Any]]]
+Ask = Callable[["Asker", "Bounds"], Awaitable[dict[str, Any]]]
+"""Asks a question; gives the reply object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,7 @@ class QuestionCommand:
         help: In the list of commands.
         about: Above its own help.
         add_arguments: Adds what it takes besides the options of all questions.
-        question: The question that the arguments mean; called, it gives the reply object. A
-            `Refusal` is wrong usage.
+        question: The question that the arguments mean. A `Refusal` is wrong usage.
     """
 
     name: str

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING
 
-from cideldill_mcp.commands.question import QuestionCommand
-
-if TYPE_CHECKING:
-    from cideldill_mcp.commands.question import Ask
+from cideldill_mcp.commands.question import Ask, QuestionCommand
 
 _PLACE = re.compile(r"(.+):([0-9]+)")
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from cideldill_mcp.commands.question import QuestionCommand
-
-if TYPE_CHECKING:
-    from cideldill_mcp.commands.question import Ask
+from cideldill_mcp.commands.question import Ask, QuestionCommand
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
