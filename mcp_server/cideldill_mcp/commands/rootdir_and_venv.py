@@ -6,7 +6,9 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 _SURE = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")
 """Files that make their folder the rootdir, whatever is in them."""
@@ -36,16 +38,13 @@ def rootdir(start: str, for_pytest: Sequence[str]) -> str:
         return os.path.abspath(os.path.join(start, os.path.expandvars(options.rootdir)))
     if options.inifile is not None:
         return os.path.dirname(os.path.abspath(os.path.join(start, options.inifile)))
-    folders = list(_upwards(start))
-    for holds in (_is_configured, _has_setup):
-        if (found := next(filter(holds, folders), None)) is not None:
-            return found
-    bare = (folder for folder in folders if os.path.isfile(os.path.join(folder, "pyproject.toml")))
-    return next(bare, start)
+    makes_root = (_is_configured, partial(_has, "setup.py"), partial(_has, "pyproject.toml"))
+    found = (folder for is_root in makes_root for folder in _upwards(start) if is_root(folder))
+    return next(found, start)
 
 
 def _is_configured(folder: str) -> bool:
-    if any(os.path.isfile(os.path.join(folder, name)) for name in _SURE):
+    if any(_has(name, folder) for name in _SURE):
         return True
     for name, section in _SECTIONS:
         try:
@@ -57,18 +56,12 @@ def _is_configured(folder: str) -> bool:
     return False
 
 
-def _has_setup(folder: str) -> bool:
-    return os.path.isfile(os.path.join(folder, "setup.py"))
+def _has(name: str, folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, name))
 
 
-def _upwards(start: str) -> Iterator[str]:
-    folder = start
-    while True:
-        yield folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
+def _upwards(start: str) -> list[str]:
+    return [start, *map(str, Path(start).parents)]
 
 
 def interpreter(start: str, root: str) -> str:
