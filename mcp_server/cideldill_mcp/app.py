@@ -94,11 +94,10 @@ async def _serve(
             clients = Clients(transport, notifier, group)
             return build_server(runs, questions, settings, clients), clients
 
+        runs.ready.clear()
         if settings.open:
-            runs.ready.clear()
             group.start_soon(_open, runs, settings.open)
         else:
-            runs.ready.clear()
             group.start_soon(_begin, runs, settings)
         if listener is not None:
             from cideldill_mcp.transports.http import serve_http

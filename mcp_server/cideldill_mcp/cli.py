@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The console script; `--help` describes its arguments."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     # With REMAINDER, argparse would take options behind `--` as its own when a flag follows.
-    own, for_pytest = _divide(arguments)
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
     parser = argparse.ArgumentParser("cideldill-mcp", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument(
         "action",
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     version = importlib.metadata.version("pytest-cideldill")
     parser.add_argument("--version", action="version", version=f"pytest-cideldill {version}")
-    chosen = parser.parse_args(own)
+    chosen = parser.parse_args(arguments[:cut])
     if chosen.action == "address":
         return _print_addresses()
     _demote_user_paths()
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             return demo()
         opened = [f"--cideldill-open={folder}" for folder in chosen.open]
-        return _serve_for(chosen.python or sys.executable, [*opened, *for_pytest], parser)
+        return _serve_for(chosen.python or sys.executable, [*opened, *arguments[cut + 1 :]], parser)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
@@ -139,13 +139,6 @@ def _demote_user_paths() -> None:
     users = [os.path.abspath(path) for path in named.split(os.pathsep)] if named else []
     last = [path for path in sys.path if os.path.abspath(path) in {*users, os.getcwd()}]
     sys.path[:] = [path for path in sys.path if path not in last] + last
-
-
-def _divide(arguments: list[str]) -> tuple[list[str], list[str]]:
-    if "--" not in arguments:
-        return arguments, []
-    cut = arguments.index("--")
-    return arguments[:cut], arguments[cut + 1 :]
 
 
 def _serve(recipe: Recipe, settings: Settings, refuse: Callable[[str], NoReturn]) -> int:
