@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from operator import itemgetter
 from typing import Any
 
 from cideldill_mcp.replies.lean import with_values
@@ -12,8 +13,8 @@ from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.catalog import foreseen, parsed, stored
 from cideldill_mcp.tools.definitions import AFTER, Param, Reply, Request, Tool, behind
 from cideldill_mcp.tools.next_steps import next_steps
-from pytest_cideldill.errors import ErrorCode, Refusal, missing
-from pytest_cideldill.protocol import AddBreakpoint, Evaluate, Interrupt, Resume
+from pytest_cideldill.errors import ErrorCode, Refusal, invalid, missing
+from pytest_cideldill.protocol import Evaluate, Interrupt, Resume
 from pytest_cideldill.sourcecode.quiet import compile_condition
 
 BEHAVIORS = ("stop", "go", "yield")
@@ -33,21 +34,17 @@ MAX_EXPRESSIONS = 50
 
 async def list_breakpoints(request: Request) -> Reply:
     """`breakpoint_list_breakpoints`: every name with its behaviors."""
-    all_specs = sorted((breakpoint.spec for breakpoint in request.desired.functions), key=_name_of)
-    specs = behind(all_specs, _name_of, request["after"])
+    specs = {added.spec.function_name: added.spec for added in request.desired.functions}
+    names = list(behind(sorted(specs), str, request["after"]))
     body = {
-        "breakpoints": [_name_of(spec) for spec in specs],
-        "behaviors": {_name_of(spec): spec.behavior for spec in specs},
-        "after_behaviors": {_name_of(spec): spec.after_behavior for spec in specs},
-        "replacements": {_name_of(spec): spec.replacement for spec in specs if spec.replacement},
-        "total_count": len(all_specs),
+        "breakpoints": names,
+        "behaviors": {name: specs[name].behavior for name in names},
+        "after_behaviors": {name: specs[name].after_behavior for name in names},
+        "replacements": {name: made for name in names if (made := specs[name].replacement)},
+        "total_count": len(specs),
     }
     in_step = {"breakpoints": ("behaviors", "after_behaviors", "replacements")}
     return Reply(body, lists=["breakpoints"], cursor=str, in_step=in_step)
-
-
-def _name_of(spec: AddBreakpoint) -> str:
-    return spec.function_name
 
 
 async def add(request: Request) -> Reply:
@@ -105,13 +102,9 @@ async def list_paused(request: Request) -> Reply:
     paused = [
         run_replies.pause_body(pause) for run in request.runs for pause in run.pauses.values()
     ]
-    shown = behind(paused, _id_of, request["after"])
-    return Reply({"paused": shown, "total_count": len(paused)}, lists=["paused"], cursor=_id_of)
-
-
-def _id_of(pause: dict[str, Any]) -> str:
-    id: str = pause["id"]
-    return id
+    shown = behind(paused, itemgetter("id"), request["after"])
+    body = {"paused": shown, "total_count": len(paused)}
+    return Reply(body, lists=["paused"], cursor=itemgetter("id"))
 
 
 async def resume(request: Request) -> Reply:
@@ -233,19 +226,17 @@ def _sources(request: Request) -> list[str]:
     """
     expression, expressions = request["expression"], request["expressions"]
     if expression is not None and expressions is not None:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
+        raise invalid(
+            "expressions",
             "give expression or expressions, not both",
-            parameter="expressions",
-            expected="expressions without expression",
+            "expressions without expression",
         )
     if expressions is not None and not 1 <= len(expressions) <= MAX_EXPRESSIONS:
-        raise Refusal(
-            ErrorCode.INVALID_PARAMETER,
+        raise invalid(
+            "expressions",
             f"parameter 'expressions' has {len(expressions)} items, expected 1 to "
             f"{MAX_EXPRESSIONS}",
-            parameter="expressions",
-            expected=f"array of 1 to {MAX_EXPRESSIONS} strings",
+            f"array of 1 to {MAX_EXPRESSIONS} strings",
         )
     name = "expression" if expressions is None else "expressions"
     sources = [expression] if expressions is None else expressions

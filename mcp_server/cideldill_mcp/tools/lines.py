@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from cideldill_mcp.breakpoints.inspection import find_places, path_of
@@ -54,9 +55,9 @@ async def list_all(request: Request) -> Reply:
     for body in bodies:
         if body["id"] in never_hit:
             body["whyNotHit"] = never_hit[body["id"]]
-    shown = behind(bodies, _id_of, request["after"])
+    shown = behind(bodies, itemgetter("id"), request["after"])
     reply = {"breakpoints": shown, "total_count": len(bodies)}
-    return Reply(reply, lists=["breakpoints"], cursor=_id_of)
+    return Reply(reply, lists=["breakpoints"], cursor=itemgetter("id"))
 
 
 async def enable(request: Request) -> Reply:
@@ -102,14 +103,11 @@ def _body_of(breakpoint: Breakpoint) -> dict[str, Any]:
         "condition": breakpoint.condition,
     }
     if isinstance(breakpoint, FunctionBreakpoint):
-        body |= {
-            "function_name": breakpoint.spec.function_name,
-            "behavior": breakpoint.spec.behavior,
-        }
+        spec = breakpoint.spec
+        body |= {"function_name": spec.function_name, "behavior": spec.behavior}
     if isinstance(breakpoint, LineBreakpoint):
         body |= {"type": breakpoint.type, **location(breakpoint), "column": breakpoint.place.column}
-        body |= {"hit_count": breakpoint.hits}
-        body |= _counts(breakpoint)
+        body |= {"hit_count": breakpoint.hits, **_counts(breakpoint)}
     if isinstance(breakpoint, ExceptionBreakpoint):
         body |= {"type": "exception", "hit_count": breakpoint.hits, **choices(breakpoint.spec)}
     if breakpoint.message is not None:
@@ -137,11 +135,6 @@ def _counts(breakpoint: LineBreakpoint) -> dict[str, Any]:
         last = [count.last_condition_error for count in counts if count.last_condition_error]
         body |= {"conditionErrors": errors, "lastConditionError": last[-1] if last else None}
     return body
-
-
-def _id_of(body: dict[str, Any]) -> str:
-    id: str = body["id"]
-    return id
 
 
 TOOLS = (

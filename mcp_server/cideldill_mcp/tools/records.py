@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from cideldill_mcp.callrecords.records import STATUSES, CalledFunction, CallFilter, IsMeant
@@ -44,16 +45,11 @@ async def call_records(request: Request) -> Reply:
         "dropped": records.dropped,
     }
     if not page.is_first:
-        body |= {"next_before": _id_of(page.calls[0])}
+        body |= {"next_before": page.calls[0]["call_id"]}
     if not page.total and (wanted.nodeid, wanted.status) == (None, None):
         shown = dumps({"function_name": name or "…", "behavior": "go"})
         body |= {"next": [f"breakpoint_add {shown}: record its calls from now on; then test_run"]}
-    return Reply(body, lists=["calls"], cursor=_id_of, from_front=True)
-
-
-def _id_of(call: dict[str, Any]) -> str:
-    id: str = call["call_id"]
-    return id
+    return Reply(body, lists=["calls"], cursor=itemgetter("call_id"), from_front=True)
 
 
 def is_meant_by(name: FunctionName) -> IsMeant:
@@ -65,9 +61,8 @@ def is_meant_by(name: FunctionName) -> IsMeant:
         dotted = function.qualified_name.replace(".<locals>", "")
         if name.precision is Precision.BARE:
             return name.target in (function.method_name, dotted.rpartition(".")[2])
-        if (
-            function.module is None or function.file is None
-        ):  # the end of the module's name is unknown: try all
+        if function.module is None or function.file is None:
+            # The end of the module's name is unknown: try all.
             return any(name.matches(*split, "") for split in _splits(dotted))
         return name.matches(function.module, function.qualname or "", function.file)
 
