@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
-from cideldill_mcp.questions.asking.asker import TIMEOUT_S, Bounds
+from cideldill_mcp.questions.asking.asker import TIMEOUT_S, Asker, Bounds
 from cideldill_mcp.questions.asking.beside_runs import asker_of
 from cideldill_mcp.questions.asking.registry import MAX_TIMEOUT_S
 from cideldill_mcp.questions.diff.ask_diff import AUTO, Diff, diff, diff_against
@@ -18,6 +19,8 @@ from cideldill_mcp.questions.watch.ask_watch import MAX_CHANGES, MOST_CHANGES, W
 from cideldill_mcp.questions.why.ask_why import Why, why
 from cideldill_mcp.replies.render import MAX_MAX_CHARS
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
+
+T = TypeVar("T")
 
 ROOM = 4_000
 """Characters of a reply beside its text, at most."""
@@ -34,8 +37,7 @@ _FUNCTION_ROOM = 400
 
 async def ask_why(request: Request) -> Reply:
     """`test_why`: all that is to be found about one failing test."""
-    asker = asker_of(request.questions, request.runs, request.progress)
-    return _reply(request, await why(asker, Why(request["nodeid"]), _bounds(request)))
+    return _reply(request, await _answer(request, why, Why(request["nodeid"])))
 
 
 async def ask_trace(request: Request) -> Reply:
@@ -47,8 +49,7 @@ async def ask_trace(request: Request) -> Reply:
         request["when"],
         request["depth"],
     )
-    asker = asker_of(request.questions, request.runs, request.progress)
-    return _reply(request, await trace(asker, asked, _bounds(request)))
+    return _reply(request, await _answer(request, trace, asked))
 
 
 async def ask_watch(request: Request) -> Reply:
@@ -63,23 +64,20 @@ async def ask_watch(request: Request) -> Reply:
         request["until"],
         request["max_changes"],
     )
-    asker = asker_of(request.questions, request.runs, request.progress)
-    return _reply(request, await watch(asker, question, _bounds(request)))
+    return _reply(request, await _answer(request, watch, question))
 
 
 async def ask_diff(request: Request) -> Reply:
     """`test_diff`: where a failing test and a passing one first do something else."""
     against = diff_against(request["against"])
     asked = Diff(request["nodeid"], against, request["function"], request["ignore"] or [])
-    asker = asker_of(request.questions, request.runs, request.progress)
-    return _reply(request, await diff(asker, asked, _bounds(request)))
+    return _reply(request, await _answer(request, diff, asked))
 
 
 async def ask_source(request: Request) -> Reply:
     """`test_source`: a function as written; with a test, how often each line ran."""
     asked = Source(request["function"], request["file"], request["line"], request["nodeid"])
-    asker = asker_of(request.questions, request.runs, request.progress)
-    return _reply(request, await source(asker, asked, _bounds(request)))
+    return _reply(request, await _answer(request, source, asked))
 
 
 async def ask_experiment(request: Request) -> Reply:
@@ -92,21 +90,22 @@ async def ask_experiment(request: Request) -> Reply:
         request["suggest"],
         request["fresh"],
     )
-    asker = asker_of(request.questions, request.runs, request.progress)
-    return _reply(request, await experiment(asker, experiments, _bounds(request)), _TABLE_ROOM)
+    return _reply(request, await _answer(request, experiment, experiments), _TABLE_ROOM)
 
 
 async def ask_suspects(request: Request) -> Reply:
     """`test_suspects`: which functions failing tests run, and passing ones do not."""
     nodeids = tuple(request["nodeids"] or ())
     asked = Suspects(nodeids, request["keyword"], request["markers"], request["limit"])
-    asker = asker_of(request.questions, request.runs, request.progress)
-    body = await suspects(asker, asked, _bounds(request))
+    body = await _answer(request, suspects, asked)
     return _reply(request, body, len(body["functions"]) * _FUNCTION_ROOM)
 
 
-def _bounds(request: Request) -> Bounds:
-    return Bounds(request.max_chars, request["timeout_s"])
+async def _answer(
+    request: Request, ask: Callable[[Asker, T, Bounds], Awaitable[dict[str, Any]]], asked: T
+) -> dict[str, Any]:
+    asker = asker_of(request.questions, request.runs, request.progress)
+    return await ask(asker, asked, Bounds(request.max_chars, request["timeout_s"]))
 
 
 def _reply(request: Request, body: dict[str, Any], further: int = 0) -> Reply:
