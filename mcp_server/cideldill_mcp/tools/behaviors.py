@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from cideldill_mcp.breakpoints.kinds import FunctionBreakpoint
 from cideldill_mcp.runs.breakpoint_sync import set_everywhere
@@ -19,16 +20,12 @@ DEFAULTS = ("stop", "go", "exception", "stop_exception")
 
 async def set_behavior(request: Request) -> Reply:
     """`breakpoint_set_behavior`: the behavior before a call."""
-    breakpoint = _existing(request)
-    breakpoint.spec = replace(breakpoint.spec, behavior=request["behavior"])
-    return await _set(request, breakpoint, "behavior")
+    return await _set(request, behavior=request["behavior"])
 
 
 async def set_after_behavior(request: Request) -> Reply:
     """`breakpoint_set_after_behavior`: the behavior after a return or a raise."""
-    breakpoint = _existing(request)
-    breakpoint.spec = replace(breakpoint.spec, after_behavior=request["behavior"])
-    return await _set(request, breakpoint, "behavior")
+    return await _set(request, after_behavior=request["behavior"])
 
 
 async def set_replacement(request: Request) -> Reply:
@@ -100,10 +97,7 @@ def _existing(request: Request) -> FunctionBreakpoint:
     name = request["function_name"].strip()
     breakpoint = stored(request, name)
     if breakpoint is None:
-        names = (
-            ", ".join(breakpoint.spec.function_name for breakpoint in request.desired.functions)
-            or "none"
-        )
+        names = ", ".join(added.spec.function_name for added in request.desired.functions) or "none"
         raise Refusal(
             ErrorCode.BREAKPOINT_NOT_FOUND,
             f"no breakpoint on {name!r}; there are: {names}",
@@ -112,10 +106,12 @@ def _existing(request: Request) -> FunctionBreakpoint:
     return breakpoint
 
 
-async def _set(request: Request, breakpoint: FunctionBreakpoint, key: str) -> Reply:
+async def _set(request: Request, **changes: Any) -> Reply:
+    breakpoint = _existing(request)
+    breakpoint.spec = replace(breakpoint.spec, **changes)
     await set_everywhere(request.runs.active, breakpoint)
     name = breakpoint.spec.function_name
-    return Reply({"status": "ok", "function_name": name, key: request["behavior"]})
+    return Reply({"status": "ok", "function_name": name, "behavior": request["behavior"]})
 
 
 def _check_name(name: str) -> None:
