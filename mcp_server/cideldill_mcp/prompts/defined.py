@@ -138,10 +138,8 @@ class Prompts:
         return list(prose.section("Functions", shown, listed["total_count"]))
 
     async def _body(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        whole = {
-            **arguments,
-            "max_chars": MAX_MAX_CHARS,
-        }  # the prompt counts what it leaves out by itself
+        # The prompt counts what it leaves out by itself.
+        whole = {**arguments, "max_chars": MAX_MAX_CHARS}
         body: dict[str, Any] = json.loads(await self._read(tool, whole))
         return body
 

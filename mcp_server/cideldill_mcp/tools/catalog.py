@@ -138,13 +138,11 @@ async def _from_sources(recipe: Recipe, added: FunctionBreakpoint) -> Bound:
     sources, name = sources_of(recipe), parse_function_name(added.spec.function_name)
     try:
         survey = await sources.find(name)
-        if survey.functions and survey.is_certain:
-            names = sorted({function.name for function in survey.functions})
+        names = sorted({function.name for function in survey.functions})
+        if names and survey.is_certain:
             return Bound(added.id, names, verified=True, via="code")
-        close = sorted({function.name for function in survey.functions}) or await sources.close_to(
-            name
-        )
-        rest = _rest(survey) + ("" if survey.functions else await beside(recipe, name))
+        close = names or await sources.close_to(name)
+        rest = _rest(survey) + ("" if names else await beside(recipe, name))
     except Refusal as refusal:  # the breakpoint itself is valid
         return Bound(added.id, [], verified=False, message=refusal.message)
     if not survey.functions and name.is_builtin_method:

@@ -55,22 +55,15 @@ async def step(request: Request) -> Reply:
     decided = await request.runs.log.until(is_decided, request["timeout_s"])
     pause = stopped()
     if pause is None:
-        body = _without_stop(run, pause_id, "test_finished" if decided else "running")
+        reason = "test_finished" if decided else "running"
+        body = {"reason": reason, "pause_id": pause_id, "message": _ENDS[reason]}
+        body |= run_replies.verdict(run)
         if not target.is_alive and not run.has_departed:
             body["message"] = "the process ended before the step did"
     else:
         body = _stopped(run, pause, request)
     body |= {"next": next_steps(run, request.runs), **run_replies.ended(run)}
     return Reply(body)
-
-
-def _without_stop(run: Run, pause_id: str, reason: str) -> dict[str, Any]:
-    return {
-        "reason": reason,
-        "pause_id": pause_id,
-        "message": _ENDS[reason],
-        **run_replies.verdict(run),
-    }
 
 
 _OF_STOP = ("location", "changed", "phase", "seq", "exception", "autopsy")
@@ -126,13 +119,9 @@ async def _stop_all(request: Request, run: Run, targets: list[Target]) -> list[d
     """The reply of each process; a named thread is in one of them only."""
     stops = (_stop(request, run, target) for target in targets)
     results = await asyncio.gather(*stops, return_exceptions=True)
-    replies, refused = [], []
-    for result in results:
-        if isinstance(result, BaseException):
-            refused.append(result)
-        else:
-            replies.append(result)
-    strange = [result for result in refused if not _is_elsewhere(result)]
+    replies = [result for result in results if not isinstance(result, BaseException)]
+    refused = [result for result in results if isinstance(result, BaseException)]
+    strange = [error for error in refused if not _is_elsewhere(error)]
     if strange or not replies:
         raise (strange or refused)[0]
     return replies
@@ -161,10 +150,8 @@ async def _stop(request: Request, run: Run, target: Target) -> dict[str, Any]:
 
     def pause_id() -> str | None:
         for id, pause in run.pauses.items():
-            is_its = (
-                pause["worker"] == target.worker and pause["thread"]["id"] == reply["thread_id"]
-            )
-            if is_its and pause.get("seq", 0) > before:
+            whose = (pause["worker"], pause["thread"]["id"])
+            if whose == (target.worker, reply["thread_id"]) and pause.get("seq", 0) > before:
                 return id
         return None
 
