@@ -61,11 +61,8 @@ def run_server(recipe: Recipe, settings: Settings) -> int:
         NoScratch: No directory for temporary files is writable.
     """
     listener = listen(settings.http_address) if settings.http else None
-    pipes: tuple[int, int] | None
-    if settings.stdio:
-        pipes = claim_stdio()
-    else:
-        pipes = None
+    pipes = claim_stdio() if settings.stdio else None
+    if pipes is None:
         with suppress(OSError):  # no client is there: all output goes to stderr
             for fd in claim_stdio():
                 os.close(fd)

@@ -12,6 +12,7 @@ from cideldill_mcp.runs.stall import state_of, under_way
 from cideldill_mcp.tools import run_replies
 from cideldill_mcp.tools.definitions import Param, Reply, Request, Tool
 from cideldill_mcp.tools.functions import RESUME_S
+from cideldill_mcp.tools.looking import newest_run
 from cideldill_mcp.tools.next_steps import next_steps
 from cideldill_mcp.tools.tests import PAUSE_ON
 from pytest_cideldill.errors import ErrorCode, Refusal, invalid
@@ -65,11 +66,7 @@ def _engine(run: Run) -> dict[str, object]:
 async def go_on(request: Request) -> Reply:
     """`debug_continue`: one pause, or all that there are."""
     pause_id, pause_on = request["pause_id"], request["pause_on"]
-    run = request.runs.newest
-    if pause_id is not None:
-        run, _ = request.runs.owner_of(pause_id)
-    elif run is None:
-        raise Refusal(ErrorCode.NO_RUN, "no run yet; test_run starts one")
+    run = newest_run(request) if pause_id is None else request.runs.owner_of(pause_id)[0]
     if pause_on is not None:
         run.order = replace(run.order, pause_on=pause_on)
         for target in run.targets.values():

@@ -286,17 +286,14 @@ async def _evaluated(request: Request, source: str, seconds: float) -> dict[str,
 
 
 def _check_session(request: Request) -> None:
-    session_id, pause_id = request["session_id"], request["pause_id"]
-    if session_id is None:
-        return
-    for run in request.runs:
-        if session_id in run.closed_sessions:
-            raise Refusal(
-                ErrorCode.SESSION_CLOSED,
-                f"REPL session {session_id!r} ended with its pause; leave session_id out",
-                session_id=session_id,
-                pause_id=pause_id,
-            )
+    session_id = request["session_id"]
+    if any(session_id in run.closed_sessions for run in request.runs):
+        raise Refusal(
+            ErrorCode.SESSION_CLOSED,
+            f"REPL session {session_id!r} ended with its pause; leave session_id out",
+            session_id=session_id,
+            pause_id=request["pause_id"],
+        )
 
 
 def _timeout(request: Request, *, stopped: bool) -> Refusal:

@@ -22,11 +22,7 @@ async def stack(request: Request) -> Reply:
     if pause_id is None and thread_id is None:
         pause_id = _newest_pause(request)
     start, most = request["start_frame"], request["max_frames"]
-    if pause_id is not None:
-        _, target = request.runs.owner_of(pause_id)
-        targets = [target]
-    else:
-        targets = targets_of(request)
+    targets = targets_of(request) if pause_id is None else [request.runs.owner_of(pause_id)[1]]
     refused: Refusal | None = None
     for target in targets:
         try:
@@ -60,10 +56,7 @@ async def variables(request: Request) -> Reply:
 
 async def threads(request: Request) -> Reply:
     """`threads_list`: all threads and tasks of all processes of the newest run."""
-    run = request.runs.newest
-    if run is None:
-        raise Refusal(ErrorCode.NO_RUN, "no run yet; test_run starts one")
-    targets = list(run.targets.values())
+    targets = newest_run(request).targets.values()
     looks = await asyncio.gather(
         *(target.look(LOOK_S) for target in targets), return_exceptions=True
     )
@@ -88,32 +81,32 @@ def _newest_pause(request: Request) -> str:
     return paused[-1]
 
 
+def newest_run(request: Request) -> Run:
+    """The newest run. Raises Refusal: `no_run`."""
+    if request.runs.newest is None:
+        raise Refusal(ErrorCode.NO_RUN, "no run yet; test_run starts one")
+    return request.runs.newest
+
+
 def targets_of(request: Request) -> list[Target]:
     """The process that `worker` names; without that argument all of them.
 
     Raises:
         Refusal: `no_run`, `not_live`, `worker_not_found`.
     """
-    run, worker = request.runs.newest, request["worker"]
-    if run is None:
-        raise Refusal(ErrorCode.NO_RUN, "no run yet; test_run starts one")
+    run, worker = newest_run(request), request["worker"]
     if not run.targets:
         raise Refusal(
             ErrorCode.NOT_LIVE, f"run {run.id} is over; test_run starts another", run_id=run.id
         )
     if worker is None:
         return list(run.targets.values())
-    return [target_of(run, worker)]
-
-
-def target_of(run: Run, worker: str) -> Target:
-    """The process of a worker. Raises Refusal: `worker_not_found`."""
     if worker not in run.targets:
         names = ", ".join(run.targets)
         raise Refusal(
             ErrorCode.WORKER_NOT_FOUND, f"no worker {worker!r}; there are: {names}", worker=worker
         )
-    return run.targets[worker]
+    return [run.targets[worker]]
 
 
 TOOLS = (

@@ -113,9 +113,7 @@ def _find(request: Request) -> tuple[Run, dict[str, Any]] | None:
     after, wanted = request["after"], request["breakpoint_id"]
     for run in request.runs:
         for pause in run.pauses.values():
-            if wanted is not None and pause["breakpoint_id"] != wanted:
-                continue
-            if "seq" not in pause:
+            if "seq" not in pause or wanted not in (None, pause["breakpoint_id"]):
                 continue
             if pause["seq"] > after if after is not None else request.is_news(pause):
                 return run, pause

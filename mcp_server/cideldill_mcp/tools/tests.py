@@ -236,29 +236,20 @@ async def results(request: Request) -> Reply:
 
 async def stop(request: Request) -> Reply:
     """`test_stop`: release the pauses, then end the run, whose fixtures are torn down."""
-    if _is_question(request["run_id"]):
-        return _stop_question(request)
-    run: Run = request.runs.get(request["run_id"])
-    was_over = run.is_over
-    ladder, kill = request.runs.ladder, request["mode"] == "kill"
+    id, kill = request["run_id"], request["mode"] == "kill"
+    if id is not None and id[:1] == "q" and id[1:].isdecimal():
+        # The question's processes end; it then replies what it has.
+        working = request.questions.stop(id, kill=kill)
+        status = "already_ended" if working is None else "stopping"
+        return Reply({"status": status, "run_id": id, "released": [], "end": None})
+    run: Run = request.runs.get(id)
+    was_over, ladder = run.is_over, request.runs.ladder
     released = await ladder.stop(run, kill=kill, cuts=True, progress=request.progress)
     status = "already_ended" if was_over else "stopped" if run.is_over else "stopping"
     body = {"status": status, "run_id": run.id, "released": released, "end": run.end}
     if (message := ladder.waits_for(run)) is not None:
         body["message"] = message
     return Reply(body)
-
-
-def _is_question(id: str | None) -> bool:
-    return id is not None and id[:1] == "q" and id[1:].isdecimal()
-
-
-def _stop_question(request: Request) -> Reply:
-    """End the processes of a question, which then replies what it has."""
-    id = request["run_id"]
-    working = request.questions.stop(id, kill=request["mode"] == "kill")
-    status = "already_ended" if working is None else "stopping"
-    return Reply({"status": status, "run_id": id, "released": [], "end": None})
 
 
 def _counting(request: Request) -> ReportProgress:
