@@ -25,45 +25,12 @@ class _Part(argparse.Action):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add them to a command."""
-    add = parser.add_argument
-    add(
-        "--patch",
-        nargs=3,
-        metavar=("FILE", "OLD", "NEW"),
-        action=_Part,
-        help="import FILE with OLD, which stands there once, replaced by NEW",
+    for option, (_, values, help) in _OF_OPTIONS.items():
+        count = len(values) if isinstance(values, tuple) else None
+        parser.add_argument(option, nargs=count, metavar=values, action=_Part, help=help)
+    parser.add_argument(
+        "--spec", metavar="FILE", help="experiments as JSON, as the tool takes them; - is stdin"
     )
-    add("--diff", metavar="FILE", action=_Part, help="import with a unified diff; - is stdin")
-    add(
-        "--return",
-        nargs=2,
-        metavar=("FUNCTION", "VALUE"),
-        action=_Part,
-        help="have FUNCTION return VALUE (an expression; __return__ is what it returned)",
-    )
-    add(
-        "--raise",
-        nargs=2,
-        metavar=("FUNCTION", "TYPE"),
-        action=_Part,
-        help="have FUNCTION raise TYPE, or TYPE: MESSAGE",
-    )
-    add(
-        "--replace",
-        nargs=2,
-        metavar=("FUNCTION", "WITH"),
-        action=_Part,
-        help="call WITH instead: a dotted path, a lambda or a def",
-    )
-    add(
-        "--set",
-        nargs=3,
-        metavar=("FILE:LINE", "NAME", "VALUE"),
-        action=_Part,
-        help="assign VALUE (an expression) to NAME before the line runs",
-    )
-    add("--env", metavar="NAME=VALUE", action=_Part, help="set a variable (NAME alone: unset it)")
-    add("--spec", metavar="FILE", help="experiments as JSON, as the tool takes them; - is stdin")
 
 
 def experiments(chosen: argparse.Namespace, *, together: bool) -> list[Any]:
@@ -76,7 +43,7 @@ def experiments(chosen: argparse.Namespace, *, together: bool) -> list[Any]:
         ValueError: A value is malformed, or a file can't be read or is no JSON.
     """
     given: list[tuple[str, Any]] = getattr(chosen, "parts", None) or []
-    parts = [_OF_OPTIONS[option](values) for option, values in given]
+    parts = [_OF_OPTIONS[option][0](values) for option, values in given]
     if together and parts:
         parts = [_joined(parts)]
     return parts + ([] if chosen.spec is None else _of_file(chosen.spec))
@@ -114,16 +81,36 @@ def _env(text: str) -> dict[str, Any]:
     return {"env": {name: value if equals else None}}
 
 
-_OF_OPTIONS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    "--patch": _patch,
-    "--diff": lambda path: {"diff": _read(path)},
-    "--return": _return,
-    "--raise": _raise,
-    "--replace": _replace,
-    "--set": _set,
-    "--env": _env,
+_OF_OPTIONS: Mapping[str, tuple[Callable[[Any], dict[str, Any]], str | tuple[str, ...], str]] = {
+    "--patch": (
+        _patch,
+        ("FILE", "OLD", "NEW"),
+        "import FILE with OLD, which stands there once, replaced by NEW",
+    ),
+    "--diff": (
+        lambda path: {"diff": _read(path)},
+        "FILE",
+        "import with a unified diff; - is stdin",
+    ),
+    "--return": (
+        _return,
+        ("FUNCTION", "VALUE"),
+        "have FUNCTION return VALUE (an expression; __return__ is what it returned)",
+    ),
+    "--raise": (_raise, ("FUNCTION", "TYPE"), "have FUNCTION raise TYPE, or TYPE: MESSAGE"),
+    "--replace": (
+        _replace,
+        ("FUNCTION", "WITH"),
+        "call WITH instead: a dotted path, a lambda or a def",
+    ),
+    "--set": (
+        _set,
+        ("FILE:LINE", "NAME", "VALUE"),
+        "assign VALUE (an expression) to NAME before the line runs",
+    ),
+    "--env": (_env, "NAME=VALUE", "set a variable (NAME alone: unset it)"),
 }
-"""Option → the experiment that its values make."""
+"""Option → the experiment that its values make, their names, and its help."""
 
 OPTIONS = tuple(_OF_OPTIONS)
 
