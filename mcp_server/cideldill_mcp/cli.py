@@ -86,9 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _demote_user_paths()
     try:
         if chosen.action == "demo":
-            from cideldill_mcp.demo import demo
+            from cideldill_mcp.demo import debug, find_shop
 
-            return demo()
+            return debug(find_shop())
         opened = [f"--cideldill-open={folder}" for folder in chosen.open]
         return _serve_for(chosen.python or sys.executable, [*opened, *arguments[cut + 1 :]], parser)
     except ModuleNotFoundError as error:

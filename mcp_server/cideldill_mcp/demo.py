@@ -57,15 +57,6 @@ class Proof:
     line: int
 
 
-def demo() -> int:
-    """Show a debugging session on the example shop.
-
-    Returns:
-        0 when the cause was proven and the fix confirmed, else 1.
-    """
-    return debug(find_shop())
-
-
 def find_shop() -> Path:
     """The example of the checkout that this file is in, else the copy shipped beside it."""
     here = Path(__file__).resolve().parent
@@ -76,7 +67,11 @@ def find_shop() -> Path:
 
 
 def debug(shop: Path) -> int:
-    """Do the same as `demo` on any shop; it works on a temporary copy."""
+    """Show a debugging session on a temporary copy of a shop.
+
+    Returns:
+        0 when the cause was proven and the fix confirmed, else 1.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # values may not fit the terminal's encoding
     try:
