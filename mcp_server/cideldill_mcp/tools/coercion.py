@@ -142,8 +142,7 @@ def _value(text: str) -> Any:
         if _LIKE_A_FORM.search(text):
             raise UnreadableArgument(expected, error) from error
         return text
-    has_forms = _check_forms(decoded, expected)
-    return decoded if has_forms else text
+    return decoded if _check_forms(decoded, expected) else text
 
 
 def _check_forms(decoded: Any, expected: str) -> bool:

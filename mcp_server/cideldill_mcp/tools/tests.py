@@ -51,7 +51,7 @@ async def run(request: Request) -> Reply:
     if request["wait"]:
         await run_replies.settled(request, started, request["timeout_s"])
     hangs = await run_replies.stuck(started, request["timeout_s"]) if request["wait"] else {}
-    results = started.results
+    results, missing = started.results, started.results.missing
     stops = run_replies.pauses(started, request.max_chars)
     body: dict[str, Any] = {
         "run_id": started.id,
@@ -63,21 +63,18 @@ async def run(request: Request) -> Reply:
         "hits": run_replies.hits(request, started, 0),
         "next": next_steps(started, runs),
     }
-    if results.missing:
-        body["missing"] = results.missing
-        if proposed := nearest(results.missing, results.beside, runs.recipe.rootdir):
-            body["nearest"] = proposed
-    if results.collection_errors:
-        body["errors"] = _errors(results)
-    if started.warnings:
-        body["warnings"] = started.warnings
-    if moved:
-        body["edited"] = [
+    further = {
+        "missing": missing,
+        "nearest": missing and nearest(missing, results.beside, runs.recipe.rootdir),
+        "errors": _errors(results),
+        "warnings": started.warnings,
+        "edited": [
             {"id": breakpoint.id, **location(breakpoint), "message": breakpoint.note}
             for breakpoint in moved
-        ]
-    if message:
-        body["message"] = message
+        ],
+        "message": message,
+    }
+    body |= {key: value for key, value in further.items() if value}
     return Reply(body, lists=["stops", "failures", "errors", "hits", "neverHit", "no_progress"])
 
 
