@@ -49,22 +49,10 @@ def experiments(chosen: argparse.Namespace, *, together: bool) -> list[Any]:
     return parts + ([] if chosen.spec is None else _of_file(chosen.spec))
 
 
-def _patch(values: list[str]) -> dict[str, Any]:
-    return {"patch": [dict(zip(("file", "old", "new"), values, strict=True))]}
-
-
-def _return(values: list[str]) -> dict[str, Any]:
-    return {"return": {"function": values[0], "value": {"$eval": values[1]}}}
-
-
 def _raise(values: list[str]) -> dict[str, Any]:
     kind, _, message = values[1].partition(":")
     made = {"function": values[0], "type": kind.strip(), "message": message.strip()}
     return {"raise": made}
-
-
-def _replace(values: list[str]) -> dict[str, Any]:
-    return {"replace": {"function": values[0], "with": values[1]}}
 
 
 def _set(values: list[str]) -> dict[str, Any]:
@@ -83,7 +71,7 @@ def _env(text: str) -> dict[str, Any]:
 
 _OF_OPTIONS: Mapping[str, tuple[Callable[[Any], dict[str, Any]], str | tuple[str, ...], str]] = {
     "--patch": (
-        _patch,
+        lambda values: {"patch": [dict(zip(("file", "old", "new"), values, strict=True))]},
         ("FILE", "OLD", "NEW"),
         "import FILE with OLD, which stands there once, replaced by NEW",
     ),
@@ -93,13 +81,13 @@ _OF_OPTIONS: Mapping[str, tuple[Callable[[Any], dict[str, Any]], str | tuple[str
         "import with a unified diff; - is stdin",
     ),
     "--return": (
-        _return,
+        lambda values: {"return": {"function": values[0], "value": {"$eval": values[1]}}},
         ("FUNCTION", "VALUE"),
         "have FUNCTION return VALUE (an expression; __return__ is what it returned)",
     ),
     "--raise": (_raise, ("FUNCTION", "TYPE"), "have FUNCTION raise TYPE, or TYPE: MESSAGE"),
     "--replace": (
-        _replace,
+        lambda values: {"replace": {"function": values[0], "with": values[1]}},
         ("FUNCTION", "WITH"),
         "call WITH instead: a dotted path, a lambda or a def",
     ),
