@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, Protocol
 
 from pytest_cideldill.calltraces.row_file import plain
-from pytest_cideldill.calltraces.user_code import CodeFacts
+from pytest_cideldill.calltraces.user_code import CodeFacts, CodeTable
 from pytest_cideldill.interpreter.frame_locals import read_aside
 from pytest_cideldill.interpreter.running import current_frames, main_ident
 from pytest_cideldill.watching.contents import Part, Show
@@ -115,7 +115,7 @@ class Watch:
         until: Expression | None,
         scope: Scope,
         show: Show,
-        table: Table,
+        table: CodeTable,
         report: Report,
     ) -> None:
         self._expression, self._until, self._scope = expression, until, scope
@@ -150,7 +150,7 @@ class Watch:
         place = Place(None, 0, get_ident())
         if frame is not None:
             place.code, place.line = frame.f_code, frame.f_code.co_firstlineno
-            self._add_caller(place, frame, id(frame))
+            self._add_caller(place, frame)
         self._report.first(self._seen.text, frame, place)
         if self._until is not None:
             if self._until.value(held, names) is True:
@@ -233,7 +233,8 @@ class Watch:
             if value is LOST:
                 self._late += 1
                 if self.is_lost:
-                    self._lose(frame, ident)
+                    self._report.lost(self._places(frame, ident)[0])
+                    self.end()
                 return
             if seen.is_same(value, glances):
                 self._late = 0 if glances else self._late + 1
@@ -269,8 +270,7 @@ class Watch:
     def _decide(self, frame: FrameType, ident: int) -> None:
         """Whether `until` has become true."""
         assert self._until is not None
-        held, names = self._scope.read(frame)
-        verdict = self._until.value(held, names)
+        verdict = self._until.value(*self._scope.read(frame))
         if verdict is False:
             self._was_false = True
         elif type(verdict) is Failure:
@@ -286,11 +286,9 @@ class Watch:
     def _value(self, frame: FrameType) -> Any:
         """What the expression gives; once it gives nothing any more, the object that it gave."""
         if self._object is None:
-            held, names = self._scope.read(frame)
-            value = self._expression.value(held, names)
+            value = self._expression.value(*self._scope.read(frame))
             if value is not LOST or not self._scope.is_over:
                 return value
-            del held, names
             address = self._seen.address
             if address is None or not self._expression.steps:
                 self.is_lost = True
@@ -301,10 +299,6 @@ class Watch:
         self.is_lost = self._object.is_gone
         return value
 
-    def _lose(self, frame: FrameType, ident: int) -> None:
-        self._report.lost(self._places(frame, ident)[0])
-        self.end()
-
     def _look_around(self, frame: FrameType) -> None:
         """The outermost frame is left: who holds the object now, and what it is."""
         value = self._value(frame)
@@ -314,9 +308,7 @@ class Watch:
 
     def _held(self, value: Any, frame: FrameType, *, is_end: bool) -> None:
         if self._seen.looks and self._expression.is_chain:
-            held, names = self._scope.read(frame)
-            parent = self._expression.parent(held, names)
-            del held, names
+            parent = self._expression.parent(*self._scope.read(frame))
             self._report.held(value, parent, self._scope.frame, is_end=is_end)
 
     def _note(self) -> None:
@@ -339,7 +331,7 @@ class Watch:
             place = Place(code, line, thread)
             inner = self._frame_of(frame, frame_id) if thread == ident else None
             if inner is not None:
-                self._add_caller(place, inner, frame_id)
+                self._add_caller(place, inner)
             places.append(place)
         return places
 
@@ -358,10 +350,10 @@ class Watch:
         module = None if innermost is None else innermost.f_globals.get("__name__")
         return type(module) is str and module.partition(".")[0] in _WAITING
 
-    def _add_caller(self, place: Place, frame: FrameType, _frame_id: int) -> None:
+    def _add_caller(self, place: Place, frame: FrameType) -> None:
         outer = self._outer(frame)
         if outer is not None:
-            place.caller, place.caller_line = outer[0], outer[1]
+            place.caller, place.caller_line, _ = outer
 
     def _frame_of(self, frame: FrameType, frame_id: int) -> FrameType | None:
         """The frame with an id, on the stack of the frame that has the event."""
@@ -386,10 +378,3 @@ class Watch:
                 return back.f_code, facts.line_at(back), id(back)
             back = back.f_back
         return None
-
-
-class Table(Protocol):
-    """Knows user code."""
-
-    def meet(self, frame: FrameType) -> CodeFacts | None:
-        """What is known of the code of a frame; None: it is not the user's."""
