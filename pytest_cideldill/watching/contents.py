@@ -23,15 +23,8 @@ from pytest_cideldill.rendering.types import LEAVES, PATHS, is_mock, pairs_of
 from pytest_cideldill.watching import memory
 from pytest_cideldill.watching.memory import Fingerprint
 
-SCALARS: Final = frozenset(
-    map(
-        id,
-        (
-            *(int, float, bool, str, bytes, complex, type(None)),
-            *(Decimal, datetime.date, datetime.timedelta),
-        ),
-    )
-)
+_PLAIN: Final = (int, float, bool, str, bytes, complex, type(None))
+SCALARS: Final = frozenset(map(id, (*_PLAIN, Decimal, datetime.date, datetime.timedelta)))
 """Types by id, as a metaclass may define how its classes are hashed: their values never change, and
 to compare them runs no code of the program."""
 
@@ -103,6 +96,9 @@ class Look:
     inner: Sequence[Any] = ()
     """The keys of parts that may change in themselves; the first ones."""
 
+    _print: Callable[[Any], Fingerprint]
+    _seen: Fingerprint
+
     def part(self, value: Any, key: Any) -> Any:
         """The part of a key of `inner`; None if it is gone."""
         raise NotImplementedError
@@ -113,7 +109,7 @@ class Look:
 
     def is_same(self, value: Any) -> bool:
         """Whether it holds the same, at a glance: False may be wrong, `changes` knows."""
-        raise NotImplementedError
+        return self._print(value) == self._seen
 
     def changes(self, value: Any, show: Show | None) -> list[Part] | None:
         """Look again: what differs, part by part.
@@ -137,14 +133,8 @@ class _Items(Look):
     def place(self, key: Any, show: Show) -> str:  # noqa: ARG002
         return f"[{key}]"
 
-    def _set_inner(self) -> None:
-        if self._kind is list:
-            marks = self._marks[:_MOST_INNER]
-            self.inner = [at for at, mark in enumerate(marks) if type(mark) is tuple]
-
     def __init__(self, value: Any, kind: type, show: Show) -> None:
         self._kind = kind
-        self._print: Callable[[Any], Fingerprint]
         self._print = memory.of_list if kind is list else self._ids
         self._seen = self._print(value)
         items = tuple(kind.__iter__(value))  # type: ignore[attr-defined]
@@ -159,10 +149,9 @@ class _Items(Look):
     def _set_share(self) -> None:
         share = _RAW_SHARE if type(self._seen) is bytes else _ID_SHARE
         self.every = 1 + len(self._marks) // share
-        self._set_inner()
-
-    def is_same(self, value: Any) -> bool:
-        return self._print(value) == self._seen
+        if self._kind is list:
+            marks = self._marks[:_MOST_INNER]
+            self.inner = [at for at, mark in enumerate(marks) if type(mark) is tuple]
 
     def changes(self, value: Any, show: Show | None) -> list[Part] | None:
         marks, texts = self._marks, self._texts
@@ -196,20 +185,19 @@ class _Items(Look):
                 for at, (mark, each, was, now) in enumerate(pairs)
                 if not is_same(mark, each)
             ]
-        if not old:
-            place = "" if not last else f"[{first}]"
-            return [Part(place, None, each) for each in after]
-        if not new:
-            place = "" if not last else f"[{first}]"
-            return [Part(place, each, None) for each in before]
-        return None
+        if old and new:
+            return None
+        place = f"[{first}]" if last else ""
+        gone = [Part(place, each, None) for each in before]
+        return gone + [Part(place, None, each) for each in after]
 
 
 class _Members(Look):
     """The members of a set."""
 
     def __init__(self, value: Any, show: Show) -> None:
-        self._seen = memory.of_set(value)
+        self._print = memory.of_set
+        self._seen = self._print(value)
         self._texts: dict[Mark, tuple[Mark, str | None]] = {}
         for at, each in enumerate(tuple(set.__iter__(value))):
             text = _text(each, "", show) if at < MOST_TEXTS else None
@@ -220,11 +208,8 @@ class _Members(Look):
         share = _RAW_SHARE // 4 if type(self._seen) is bytes else _ID_SHARE
         self.every = 1 + len(self._texts) // share
 
-    def is_same(self, value: Any) -> bool:
-        return memory.of_set(value) == self._seen
-
     def changes(self, value: Any, show: Show | None) -> list[Part] | None:
-        self._seen = memory.of_set(value)
+        self._seen = self._print(value)
         before = self._texts
         now = {_key(each): each for each in tuple(set.__iter__(value))}
         parts: list[Part] = []
@@ -249,41 +234,26 @@ class _Named(Look):
     """Parts that have keys: the items of a dictionary, or attributes."""
 
     def __init__(self, value: Any, show: Show) -> None:
-        self._seen = self._print(value)
         self._held: dict[Mark, tuple[str, str, Mark, str | None]] = {}
         self._is_large = False
+        self._see(value)
         self._look(value, show)
-        self.every = 1 + self._weight() // _ID_SHARE
         self._set_inner(value)
-
-    def place(self, key: Any, show: Show) -> str:
-        return self._place(key, show)
 
     def _set_inner(self, value: Any) -> None:
         pairs = self._pairs(value) if len(self._held) <= _DETAILED else ()
         found = (key for key, each in pairs if id(type(each)) not in SCALARS)
         self.inner = [key for key in islice(found, _MOST_INNER) if id(type(key)) in SCALARS]
 
-    def _print(self, value: Any) -> Fingerprint:
-        raise NotImplementedError
-
     def _pairs(self, value: Any) -> Sequence[tuple[Any, Any]]:
         raise NotImplementedError
 
-    def _place(self, key: Any, show: Show) -> str:
-        """How a part is written behind the object."""
-        raise NotImplementedError
-
-    def _weight(self) -> int:
-        seen = self._seen
-        return len(seen) if type(seen) is tuple else 0
-
-    def is_same(self, value: Any) -> bool:
-        return self._print(value) == self._seen
+    def _see(self, value: Any) -> None:
+        self._seen = seen = self._print(value)
+        self.every = 1 + (len(seen) if type(seen) is tuple else 0) // _ID_SHARE
 
     def changes(self, value: Any, show: Show | None) -> list[Part] | None:
-        self._seen = self._print(value)
-        self.every = 1 + self._weight() // _ID_SHARE
+        self._see(value)
         found = self._look(value, show)
         if show is not None and (found is None or found):
             self._set_inner(value)
@@ -310,14 +280,12 @@ class _Named(Look):
             if known is not None:
                 place = known[0]
             else:
-                place = self._place(key, show) if show and len(held) < MOST_TEXTS else ""
-            is_shown = show is not None and count <= _SHOWN_PARTS
-            if is_shown and show is not None:
-                place = place or self._place(key, show)
+                place = self.place(key, show) if show and len(held) < MOST_TEXTS else ""
+            if show is not None and count <= _SHOWN_PARTS:
+                place = place or self.place(key, show)
                 old = None if known is None else _known(known[2], known[3], show, name)
                 parts.append(Part(place, old, show(each, name)))
-            wants_text = show is not None and len(held) < MOST_TEXTS
-            text = _text(each, name, show) if wants_text and show is not None else None
+            text = _text(each, name, show) if show and len(held) < MOST_TEXTS else None
             held[found] = (place, name, mark_of(each), text)
         for found in [found for found in held if found not in now]:
             count += 1
@@ -343,7 +311,7 @@ class _Pairs(_Named):
     def _pairs(self, value: Any) -> Sequence[tuple[Any, Any]]:
         return tuple(pairs_of(value))
 
-    def _place(self, key: Any, show: Show) -> str:
+    def place(self, key: Any, show: Show) -> str:
         return f"[{json.loads(show(key, ''))}]"
 
 
@@ -357,17 +325,12 @@ class _Attributes(_Named):
         super().__init__(value, show)
 
     def part(self, value: Any, key: Any) -> Any:
-        get = self._get
-        if get is not None:
-            names = get(value, type(value))
-            if type(names) is dict:
-                return names.get(key)
         found = self._layout
         if found is None:
             return _names_of(value).get(key)
         names = None if found.get_dict is None else found.get_dict(value, found.cls)
-        if type(names) is dict and key in names:
-            return names[key]
+        if type(names) is dict and (not found.slots or key in names):
+            return names.get(key)
         return next((each for name, each in found.attributes(value) if name == key), None)
 
     def is_same(self, value: Any) -> bool:
@@ -396,7 +359,7 @@ class _Attributes(_Named):
         names = tuple(_names_of(value).items())
         return [(key, each) for key, each in names if type(key) is str and key[:2] != "__"]
 
-    def _place(self, key: Any, show: Show) -> str:  # noqa: ARG002
+    def place(self, key: Any, show: Show) -> str:  # noqa: ARG002
         return f".{key}"
 
 
@@ -421,16 +384,16 @@ class _Bytes(Look):
     """The content of a bytearray."""
 
     def __init__(self, value: bytearray) -> None:
-        self._seen = bytearray.__getitem__(value, slice(None))
-        self.every = 1 + len(self._seen) // _RAW_SHARE
+        self._content = bytearray.__getitem__(value, slice(None))
+        self.every = 1 + len(self._content) // _RAW_SHARE
 
     def is_same(self, value: Any) -> bool:
-        return bool(bytearray.__eq__(value, self._seen))
+        return bool(bytearray.__eq__(value, self._content))
 
     def changes(self, value: Any, show: Show | None) -> list[Part] | None:  # noqa: ARG002
         if self.is_same(value):
             return []
-        self._seen = bytearray.__getitem__(value, slice(None))
+        self._content = bytearray.__getitem__(value, slice(None))
         return None
 
 
