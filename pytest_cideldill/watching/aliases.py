@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import pairwise
 from types import (
     AsyncGeneratorType,
     CellType,
@@ -108,8 +109,7 @@ class Aliases:
             name: str = owner.name
             if not name.isidentifier():
                 return ""  # of the rewriting of assertions, or of the compiler
-            where = _name_of(owner.frame.f_code)
-            return f"local {name}{self._items(held[0], held[1:])} in {where}"
+            return f"local {name}{self._items(held)} in {_name_of(owner.frame.f_code)}"
         if kind is ModuleType:
             return self._of_module(owner, held)
         if layout.flags(kind) & layout.IS_CLASS:
@@ -128,18 +128,15 @@ class Aliases:
         name = _key_of(names, held[1]) if held and held[0] is names and len(held) > 1 else None
         if name is None:
             return ""
-        module = names.get("__name__")
-        return f"{module}.{name}{self._items(held[1], held[2:])}"
+        return f"{names.get('__name__')}.{name}{self._items(held[1:])}"
 
     def _of_class(self, owner: type, held: list[Any]) -> str:
         if not self.is_users(owner):
             return ""
-        for value in held:
+        for at, value in enumerate(held):
             name = _key_of(layout.class_dict(owner), value)
             if name is not None:
-                at = held.index(value)
-                items = self._items(value, held[at + 1 :])
-                return f"{layout.class_name(owner)}.{name}{items}"
+                return f"{layout.class_name(owner)}.{name}{self._items(held[at:])}"
         return ""
 
     def _of_function(self, owner: FunctionType, held: list[Any]) -> str:
@@ -154,18 +151,18 @@ class Aliases:
             if at is None:
                 return ""
             variable = code.co_freevars[at] if at < len(code.co_freevars) else "?"
-            return f"closure {variable}{self._items(held[2], held[3:])} of {name}"
+            return f"closure {variable}{self._items(held[2:])} of {name}"
         defaults, keywords = owner.__defaults__ or (), owner.__kwdefaults__ or {}
         if first is defaults and len(held) > 1:
             names = code.co_varnames[: code.co_argcount]
             at = next(n for n, default in enumerate(defaults) if default is held[1])
             argument = names[len(names) - len(defaults) + at]
-            return f"default of {name}({argument}){self._items(held[1], held[2:])}"
+            return f"default of {name}({argument}){self._items(held[1:])}"
         if first is keywords and len(held) > 1:
             argument = _key_of(keywords, held[1])
-            return f"default of {name}({argument}){self._items(held[1], held[2:])}"
+            return f"default of {name}({argument}){self._items(held[1:])}"
         if type(first) is dict and len(held) > 1 and owner.__dict__ is first:
-            return f"{name}.{_key_of(first, held[1])}{self._items(held[1], held[2:])}"
+            return f"{name}.{_key_of(first, held[1])}{self._items(held[1:])}"
         return ""
 
     def _of_suspended(self, owner: Any, held: list[Any]) -> str:
@@ -176,7 +173,7 @@ class Aliases:
             name = _key_of(frame.f_locals, held[0])
             if name is not None:
                 where = _name_of(frame.f_code)
-                return f"local {name}{self._items(held[0], held[1:])} in {where} (suspended)"
+                return f"local {name}{self._items(held)} in {where} (suspended)"
         return ""
 
     def _of_instance(self, owner: Any, held: list[Any], without: str = "") -> list[str]:
@@ -187,44 +184,40 @@ class Aliases:
             held = held[1:]
         if not held or held[0] is type(owner):
             return []
-        items = self._items(held[0], held[1:])
+        items = self._items(held)
         attributes = [name for name, value in found.attributes(owner) if value is held[0]]
         if attributes or without:
             return [f"{cls}.{name}{items} of <{cls}>" for name in attributes if name != without]
-        items = self._items(owner, held)
+        items = self._items([owner, *held])
         return [f"{cls}{items} of <{cls}>"] if items else []
 
     # --- items ------------------------------------------------------------------------------
 
-    def _items(self, holder: Any, held: list[Any]) -> str:
-        """`['k'][2]`: how one gets from a holder to the last of what is held."""
-        text = ""
-        for value in held:
-            text += self._item(holder, value)
-            holder = value
-        return text
+    def _items(self, held: list[Any]) -> str:
+        """`['k'][2]`: how one gets from the first of these, each of which holds the next."""
+        return "".join(self._item(*pair) for pair in pairwise(held))
 
     def _item(self, holder: Any, value: Any) -> str:
-        for base, sign in ((dict, ""), (list, ""), (tuple, ""), (set, "{…}"), (frozenset, "{…}")):
-            if not layout.is_a(type(holder), base):
-                continue
-            if sign:
-                return sign
-            if base is dict:
-                key = _key_of(holder, value, missing=self)
-                return "[…]" if key is self else f"[{json.loads(self._show(key, ''))}]"
-            items = tuple(base.__iter__(holder))
-            at = next((n for n, item in enumerate(items) if item is value), None)
-            return "[…]" if at is None else f"[{at}]"
-        if type(holder) is CellType:
+        kind = type(holder)
+        if layout.is_a(kind, dict):
+            key = _key_of(holder, value, missing=self)
+            return "[…]" if key is self else f"[{json.loads(self._show(key, ''))}]"
+        for base in (list, tuple):
+            if layout.is_a(kind, base):
+                items = tuple(base.__iter__(holder))
+                at = next((n for n, item in enumerate(items) if item is value), "…")
+                return f"[{at}]"
+        if layout.is_a(kind, set) or layout.is_a(kind, frozenset):
+            return "{…}"
+        if kind is CellType:
             return ""
-        found = Layout.of(type(holder))
-        if found.get_dict is not None and found.get_dict(holder, type(holder)) is value:
+        found = Layout.of(kind)
+        if found.get_dict is not None and found.get_dict(holder, kind) is value:
             return ""
         for name, each in found.attributes(holder):
             if each is value:
                 return f".{name}"
-        return f".<{layout.short_name(type(holder))}>"
+        return f".<{layout.short_name(kind)}>"
 
 
 def _name_of(code: CodeType) -> str:
