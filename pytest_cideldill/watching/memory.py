@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -101,20 +102,7 @@ def alike_at_ends(before: Fingerprint, after: Fingerprint) -> tuple[int, int]:
     if type(before) is not bytes or type(after) is not bytes:
         return 0, 0
     most = min(len(before), len(after)) // _WORD
-    first = _most_alike(most, lambda n: before[: n * _WORD] == after[: n * _WORD])
-    last = _most_alike(
-        most - first,
-        lambda n: before[len(before) - n * _WORD :] == after[len(after) - n * _WORD :],
-    )
-    return first, last
-
-
-def _most_alike(most: int, are_alike: Callable[[int], bool]) -> int:
-    low = 0
-    while low < most:
-        middle = (low + most + 1) // 2
-        if are_alike(middle):
-            low = middle
-        else:
-            most = middle - 1
-    return low
+    sizes = range(_WORD, (most + 1) * _WORD, _WORD)
+    first = bisect_left(sizes, True, key=lambda size: before[:size] != after[:size])
+    sizes = sizes[: most - first]
+    return first, bisect_left(sizes, True, key=lambda size: before[-size:] != after[-size:])
