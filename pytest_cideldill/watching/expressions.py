@@ -13,7 +13,7 @@ import builtins
 import inspect
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.evaluation.compiled import mangled
 from pytest_cideldill.evaluation.time_limit import Overtime
@@ -46,17 +46,10 @@ _EVALUATE: Final = _Missing("evaluate")
 """Only code of the program can say."""
 
 
-class Failure:
-    """The expression raised.
+class Failure(NamedTuple):
+    """The expression raised `text`: `KeyError`."""
 
-    Attributes:
-        text: `KeyError`.
-    """
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    text: str
 
 
 def is_value(value: object) -> bool:
@@ -243,9 +236,8 @@ def _chain(node: ast.expr) -> tuple[str, tuple[Step, ...]]:
         elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name):
             steps.append(("n", node.slice.id))
         elif isinstance(node, ast.Subscript):
-            written = node.slice  # parsed already
             try:
-                key = ast.literal_eval(written)
+                key = ast.literal_eval(node.slice)  # parsed already
             except ValueError:
                 return "", ()
             if id(type(key)) not in _KEYS:

@@ -185,14 +185,12 @@ class Followed:
         """
         begun = self._allowance.now()
         self._held = _content(value)
-        trails = holders(value, lambda _: False, self._is_user)
-        places: list[_Place] = []
-        for trail in trails:
-            if type(trail[0]) is InFrame and trail[0].frame is without:
-                continue
-            if len(places) < _MOST_PLACES:
-                places.append(_Place(trail))
-        self._places = places
+        trails = [
+            trail
+            for trail in holders(value, lambda _: False, self._is_user)
+            if not (type(trail[0]) is InFrame and trail[0].frame is without)
+        ]
+        self._places = [_Place(trail) for trail in trails[:_MOST_PLACES]]
         del trails
         self._allowance.spend(begun)
 
@@ -203,10 +201,6 @@ class Followed:
             self._places = [place for place in self._places if place.frame is not frame]
             if not self._places and value is not LOST:
                 self.settle(value, frame)
-
-    def drop(self) -> None:
-        """Forget all places."""
-        self._places = []
 
     def _find(self, frame: FrameType | None) -> Any:
         """Look where the object has gone."""

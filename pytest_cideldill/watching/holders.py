@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from _thread import get_ident
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
@@ -81,24 +81,18 @@ def can_be_weak(cls: type) -> bool:
     return bool(_weak_offset(cls))
 
 
-def holders(
-    value: Any,
-    goes_on: Callable[[Any], bool],
-    is_user: IsUser,
-    own: Sequence[Any] = (),
-) -> list[Trail]:
+def holders(value: Any, goes_on: Callable[[Any], bool], is_user: IsUser) -> list[Trail]:
     """The trails that lead to an object, short ones first.
 
     Args:
         value: The object.
         goes_on: Called with each owner: whether who holds that is looked for, too.
         is_user: Whether the locals of a running frame are looked at.
-        own: Containers of ours that hold the object.
     """
     places = _of_frames(is_user)
     clock = ticking()
     due = clock() + _LIMIT_S
-    seen = {id(each) for each in own} | {id(own), id(places), id(value)}
+    seen = {id(places), id(value)}
     found: list[Trail] = []
     level: list[Trail] = [(value,)]
     for depth in range(_DEEPEST):

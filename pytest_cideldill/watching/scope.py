@@ -8,13 +8,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from types import (
-    AsyncGeneratorType,
-    CoroutineType,
-    FrameType,
-    GeneratorType,
-    MappingProxyType,
-)
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, MappingProxyType
 from typing import Any, Final, Protocol
 
 from pytest_cideldill.interpreter.frame_locals import aside_reader
@@ -98,8 +92,7 @@ class FrameScope:
     @property
     def is_over(self) -> bool:
         """See `Scope`."""
-        own = self._frame is not None or self.frame is not None
-        return not own and any(each.is_gone for each in self._followed.values())
+        return self.frame is None and any(each.is_gone for each in self._followed.values())
 
     @property
     def frame(self) -> FrameType | None:
@@ -110,14 +103,10 @@ class FrameScope:
         return self._frame
 
     def read(self, frame: FrameType | None) -> Names:
-        own = self._frame
-        if own is None and self._suspended is not None:
-            own = self.frame
+        own = self._frame or self.frame
         if own is not None:
             return self._read(own), own.f_globals
-        held = {}
-        for name, each in self._followed.items():
-            held[name] = each.get(frame)
+        held = {name: each.get(frame) for name, each in self._followed.items()}
         module = self._globals()
         return held, {} if module is None else module_dict_of(module)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from pytest_cideldill.calltraces.row_file import plain
@@ -57,7 +57,9 @@ class _Inner:
         if id(part) != self._mark[0]:
             return True
         check = self._check
-        return check(part) if check is not None else _are_same(self._looks, part)
+        if check is not None:
+            return check(part)
+        return all(look.is_same(part) for look in self._looks)
 
     def is_of(self, look: Look, key: Any, part: Any) -> bool:
         """Whether it is this part."""
@@ -82,10 +84,6 @@ class _Inner:
         if is_whole:
             return [Part(self.place, before, self._text)]
         return [Part(f"{self.place}{each.place}", each.old, each.new) for each in parts]
-
-
-def _are_same(looks: Sequence[Look], value: Any) -> bool:
-    return all(look.is_same(value) for look in looks)
 
 
 def _name_of(key: Any) -> str:
@@ -170,7 +168,9 @@ class Seen:
             if self.text != before:
                 return [Part("", before, self.text)]
             is_other = had_parts and kind_before == id(type(value)) and not self._is_made
-            return [Part("", before, _another(before))] if is_other else []
+            if not is_other:
+                return []
+            return [Part("", before, plain(f"{json.loads(before)} (another object)"))]
         parts: list[Part] = []
         is_whole = False
         for look in self.looks:
@@ -236,7 +236,3 @@ class Seen:
         if id(kind) in _CONTAINERS:
             return len(part) <= _LARGEST
         return id(kind) not in SCALARS and self._opens(kind)
-
-
-def _another(text: str) -> str:
-    return plain(f"{json.loads(text)} (another object)")
