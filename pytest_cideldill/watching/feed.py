@@ -10,10 +10,10 @@ from pytest_cideldill.calltraces.row_file import RowFile
 from pytest_cideldill.calltraces.user_code import CodeTable
 from pytest_cideldill.calltraces.value_texts import Values
 from pytest_cideldill.protocol.trace_rows import TraceRequest
-from pytest_cideldill.watching.recorder import WatchRecorder
+from pytest_cideldill.watching.recorder import Arming, WatchRecorder
 
 
-class WatchFeed(Protocol):
+class WatchFeed(Arming, Protocol):
     """Calls the recorder for the events of the program."""
 
     def start(self) -> None:
@@ -21,12 +21,6 @@ class WatchFeed(Protocol):
 
     def stop(self) -> None:
         """It is over; what is watched is followed on."""
-
-    def arm(self) -> None:
-        """All events of user code are wanted from now on, also of frames that run."""
-
-    def disarm(self) -> None:
-        """No events are wanted any more."""
 
     def abandon(self) -> None:
         """Watch nothing any more: in a forked child, and after a failure of ours."""

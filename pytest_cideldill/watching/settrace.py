@@ -28,7 +28,7 @@ class TracingFeed(settrace.TracingFeed):
     def __init__(self, recorder: WatchRecorder, table: CodeTable, fail: Fail) -> None:
         self._watching = recorder
         self._is_armed = False
-        events = _Events(recorder, self)
+        events = _Events(recorder, table, self)
         # All that the base class calls of a recorder is there.
         super().__init__(cast(Any, events), table, cast(Libraries, None), fail)
 
@@ -56,10 +56,6 @@ class TracingFeed(settrace.TracingFeed):
         if self._is_armed:
             self.watch_lines(facts.code, wanted=True)
 
-    def facts(self, frame: FrameType) -> CodeFacts | None:
-        """What is known of the code of a frame, if it is user code."""
-        return self._table.meet(frame)
-
     def disarm(self) -> None:
         """No events are wanted any more."""
         self._is_armed = False
@@ -84,8 +80,8 @@ class _Events:
     counts_lines: Final = True
     wants_libraries: Final = False
 
-    def __init__(self, recorder: WatchRecorder, feed: TracingFeed) -> None:
-        self._recorder, self._feed = recorder, feed
+    def __init__(self, recorder: WatchRecorder, table: CodeTable, feed: TracingFeed) -> None:
+        self._recorder, self._table, self._feed = recorder, table, feed
         self.active: dict[int, Any] = {}
 
     def begin(self, facts: CodeFacts, frame: FrameType) -> None:
@@ -105,7 +101,7 @@ class _Events:
 
     def resumed(self, frame: FrameType, _error: BaseException | None) -> None:
         watch = self._recorder.watch
-        facts = self._feed.facts(frame)
+        facts = self._table.meet(frame)
         if watch is not None and facts is not None and not self._recorder.is_quiet():
             self._feed.arm_code(facts)
             watch.goes_on(facts, frame)
