@@ -5,8 +5,11 @@ Plain data of `caught`, which follows them. Exceptions and frames stand here by 
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from pytest_cideldill.calltraces.left_behind import Left
 from pytest_cideldill.calltraces.user_code import CodeFacts
+from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.rendering import layout
 
 
@@ -23,30 +26,22 @@ class Source:
         self.looks: dict[int, int] = {}
 
 
+@dataclass(slots=True, eq=False)
 class Place:
     """Where an exception is caught, or may be."""
 
-    __slots__ = (
-        "call",
-        "facts",
-        "frame",
-        "how",
-        "is_left_out",
-        "is_silent",
-        "key",
-        "library",
-        "line",
-    )
-
-    def __init__(self, frame: int, key: tuple[int, int]) -> None:
-        self.frame = frame
-        self.key = key
-        self.facts: CodeFacts | None = None
-        self.line = self.call = 0
-        self.library = self.how = ""
-        self.is_silent = self.is_left_out = False
+    frame: int
+    key: tuple[int, int]
+    facts: CodeFacts | None = None
+    line: int = 0
+    call: int = 0
+    library: str = ""
+    how: str = ""
+    is_silent: bool = False
+    is_left_out: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class Flight:
     """An exception that is on its way, or was caught.
 
@@ -65,31 +60,18 @@ class Flight:
         of: The exception from which it was made in a handler.
     """
 
-    __slots__ = (
-        "anchor",
-        "behind",
-        "error",
-        "handlers",
-        "left",
-        "moment",
-        "more",
-        "of",
-        "places",
-        "source",
-        "text",
-        "unwound",
-    )
-
-    def __init__(self, error: int, source: Source, text: str) -> None:
-        self.error, self.source, self.text = error, source, text
-        self.handlers: list[Place] = []
-        self.behind: Place | None = None
-        self.places: dict[int, tuple[int, int]] = {}
-        self.unwound: list[tuple[CodeFacts, int]] = []
-        self.more = self.moment = 0
-        self.left: list[tuple[CodeFacts, Left]] = []
-        self.anchor = 0
-        self.of = ""
+    error: int
+    source: Source
+    text: str
+    handlers: list[Place] = field(default_factory=list)
+    behind: Place | None = None
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+    unwound: list[tuple[CodeFacts, int]] = field(default_factory=list)
+    more: int = 0
+    moment: int = 0
+    left: list[tuple[CodeFacts, Left]] = field(default_factory=list)
+    anchor: int = 0
+    of: str = ""
 
     def is_in(self, frame: int) -> bool:
         """Whether a frame handles it."""
