@@ -136,9 +136,8 @@ class CaughtRecorder:
         except RecursionError:
             self.lost.add(id(error))
         except Exception as failure:
-            if passes(failure):
+            if self._fail(failure):
                 raise
-            self._fail(failure)
 
     def reraised(self, frame: FrameType, place: int, error: BaseException) -> None:
         """A frame raises what it was handling, or cleaned up for."""
@@ -147,9 +146,8 @@ class CaughtRecorder:
         except RecursionError:
             self.lost.add(id(error))
         except Exception as failure:
-            if passes(failure):
+            if self._fail(failure):
                 raise
-            self._fail(failure)
 
     def handled(self, frame: FrameType, place: int, error: BaseException) -> None:
         """A handler begins; for sources of events that see it."""
@@ -163,9 +161,8 @@ class CaughtRecorder:
         except RecursionError:
             self.lost.add(id(error))
         except Exception as failure:
-            if passes(failure):
+            if self._fail(failure):
                 raise
-            self._fail(failure)
 
     def unwound(self, frame: FrameType, error: BaseException) -> None:
         """An exception leaves a frame."""
@@ -178,9 +175,8 @@ class CaughtRecorder:
         except RecursionError:
             self.lost.add(id(error))
         except Exception as failure:
-            if passes(failure):
+            if self._fail(failure):
                 raise
-            self._fail(failure)
 
     def passes(self, frame: FrameType, *, is_end: bool) -> None:
         """Another event of user code: a call begins, or a frame is left (`is_end`)."""
@@ -189,17 +185,20 @@ class CaughtRecorder:
         except RecursionError:
             return
         except Exception as failure:
-            if passes(failure):
+            if self._fail(failure):
                 raise
-            self._fail(failure)
 
-    def _fail(self, failure: Exception) -> None:
+    def _fail(self, failure: Exception) -> bool:
+        """See `feed.Fail`."""
+        if passes(failure):
+            return True
         self._is_broken = True
         self._flights.clear()
         self.waiting.clear()
         self._groups.clear()
         text = f"caught exceptions were not recorded: {text_of(failure)}"
         self._rows.add(["reached", "caught", text])
+        return False
 
     def _raise(self, frame: FrameType, place: int, error: BaseException, traceback: Any) -> None:
         flight = self._flights.get(id(error))
