@@ -43,13 +43,15 @@ class RowFile:
     """
 
     def __init__(self, path: str) -> None:
+        self.failure: str | None = None
+        self._begin(path)
+
+    def _begin(self, path: str) -> None:
         self._file = HeldFile(path, os.O_WRONLY | os.O_APPEND)
         self._rows: list[str] = []
-        self._most = 0
-        self._count = 0
+        self._most = self._count = 0
         self._pid = os.getpid()
         self._lock = allocate_lock()  # only tried: who comes while another one writes goes on
-        self.failure: str | None = None
 
     @property
     def number(self) -> int:
@@ -94,10 +96,7 @@ class RowFile:
             OSError: It can't be opened.
         """
         self._file.close()
-        self._file = HeldFile(path, os.O_WRONLY | os.O_APPEND)
-        self._rows, self._most, self._count = [], 0, 0
-        self._pid = os.getpid()
-        self._lock = allocate_lock()
+        self._begin(path)
 
     def close(self) -> None:
         """Write the rest."""
