@@ -210,22 +210,17 @@ class Starts:
             self._rows.add(["reached", "events", message])
 
     def _leave(self, news: list[int | Place]) -> None:
-        self._leave_starts([key for key in news if type(key) is int])
-        if self.lines is not None:
-            self._leave_lines([key for key in news if type(key) is tuple])
-
-    def _leave_starts(self, news: list[int]) -> None:
-        if news:
+        starts = [key for key in news if type(key) is int]
+        if starts:
             texts = self._texts  # a list of numbers would take several times as long
-            numbers = ",".join([texts.get(key) or self._text(key) for key in news])
+            numbers = ",".join([texts.get(key) or self._text(key) for key in starts])
             self._rows.add_text(f'["starts",[{numbers}]]')
-
-    def _leave_lines(self, news: list[Place]) -> None:
-        lines: dict[int, list[int]] = {}
-        for key, line in news:
-            lines.setdefault(key, []).append(line)
-        for key, numbers in lines.items():
-            self._rows.add(["ran", int(self._text(key)), sorted(numbers)])
+        ran: dict[int, list[int]] = {}
+        if self.lines is not None:
+            for code, line in [key for key in news if type(key) is tuple]:
+                ran.setdefault(code, []).append(line)
+        for code, lines in ran.items():
+            self._rows.add(["ran", int(self._text(code)), sorted(lines)])
 
     def _text(self, key: int) -> str:
         """The number of a code object in the rows, as it is written."""
