@@ -85,8 +85,7 @@ def messages_in(code: CodeType) -> frozenset[int]:
         if value == _MESSAGE or (name in _LOADING and value in (None, AssertionError)):
             begin = instruction.offset if begin is None else begin
         elif name == _RAISE and begin is not None:
-            found.update(
-                range(begin, instruction.offset, 2)
-            )  # a frame may be at a cache in between
+            # A frame may be at a cache in between.
+            found.update(range(begin, instruction.offset, 2))
             begin = None
     return frozenset(found)

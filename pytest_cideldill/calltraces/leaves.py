@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.calltraces.value_texts import LARGE, Values
-from pytest_cideldill.interpreter.loaded_names import module_dict_of
+from pytest_cideldill.interpreter.loaded_names import file_of_module
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.one_line import is_enum, name_of_key
 from pytest_cideldill.rendering.parts import (
@@ -239,9 +239,8 @@ class LeafReader:
         is_class = bool(layout.flags(cls) & layout.IS_CLASS)
         is_whole = is_class or is_enum(cls) or is_mock(cls) or library in _SHOWN
         module = sys.modules.get(name)
-        names = module_dict_of(module) if type(module) is ModuleType else {}
-        file = names.get("__file__")
-        is_users = type(file) is not str or self._lens.project.is_user(file)
+        file = file_of_module(module) if type(module) is ModuleType else None
+        is_users = file is None or self._lens.project.is_user(file)
         is_foreign = library not in _DATA and not is_users
         return _Sort(cls, layout.short_name(cls), kind_of_class(cls), is_whole, is_foreign)
 

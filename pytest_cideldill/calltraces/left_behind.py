@@ -220,11 +220,11 @@ class LeftBehind:
         for start, end, target in exception_targets(code.co_exceptiontable):
             on_error |= {each.offset: target for each in shown if start <= each.offset < end}
         text = self._values.lens.texts.of(frame)
-        made = [chain for chain in _chains(stores, text.lines, text.shift) if chain is not None]
+        made = list(_chains(stores, text.lines, text.shift))
         return _Stores(code, made, successors(shown, rounds=True), on_error)
 
 
-def _chains(stores: list[dis.Instruction], lines: Any, shift: int) -> Iterator[_Store | None]:
+def _chains(stores: list[dis.Instruction], lines: Any, shift: int) -> Iterator[_Store]:
     for store in stores:
         place = store.positions
         if place is None or place.lineno is None or place.lineno != place.end_lineno:

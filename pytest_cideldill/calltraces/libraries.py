@@ -6,7 +6,7 @@ import sys
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-from pytest_cideldill.interpreter.loaded_names import file_of_module, is_kind
+from pytest_cideldill.interpreter.loaded_names import file_of_module
 from pytest_cideldill.project import Project
 from pytest_cideldill.rendering import layout
 
@@ -79,6 +79,5 @@ class Libraries:
         return "" if self._is_users(module) else layout.class_name(cls)
 
     def _is_users(self, module: str) -> bool:
-        loaded = sys.modules.get(module)
-        file = file_of_module(loaded) if is_kind(loaded, ModuleType) else None
+        file = file_of_module(sys.modules.get(module))
         return file is not None and self._project.is_user(file)

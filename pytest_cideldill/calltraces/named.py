@@ -209,9 +209,6 @@ class Reader:
 
 
 def _of_dict(value: dict[Any, Any]) -> tuple[Any, ...]:
-    if len(value) <= MOST_ITEMS:
-        keys = tuple(value)
-        return len(value), keys if _are_plain(keys) else None, tuple(map(id, value.values()))
     keys = tuple(islice(value, MOST_ITEMS))
     ids = tuple(map(id, islice(value.values(), MOST_ITEMS)))
     return len(value), keys if _are_plain(keys) else None, ids

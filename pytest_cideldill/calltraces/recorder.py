@@ -203,8 +203,8 @@ class CallRecorder:
 
     def unwound(self, frame: FrameType, error: BaseException | None) -> None:
         """An exception leaves a frame; None: it is not known which."""
-        call = self._over(frame)
-        if call is not None:
+        call = self.active.pop(id(frame), None)
+        if call is not None and call.facts.code is frame.f_code:
             if self._states is not None:
                 self._states.end(call.number, call.states, frame, NOTHING)
             self._ended(call, plain(["unwind", call.number, self._error(error)]), frame)
@@ -303,10 +303,6 @@ class CallRecorder:
     def _number_of_call(self, frame: FrameType) -> int:
         call = self._of(frame)
         return 0 if call is None else call.number
-
-    def _over(self, frame: FrameType) -> ActiveCall | None:
-        call = self.active.pop(id(frame), None)
-        return call if call is not None and call.facts.code is frame.f_code else None
 
     def _ended(self, call: ActiveCall, row: str, frame: FrameType) -> None:
         for name, number in (call.library or {}).items():

@@ -55,7 +55,7 @@ class LineRecorder:
         self._now: Sequence[Chain] = ()
         self._last: deque[str] = deque(maxlen=_LAST)
         self._read: Callable[[FrameType], Mapping[str, Any]] = read_locals
-        self.add = rows.add_text
+        self.add: Callable[[str], None] = rows.add_text
         self.frame_id = 0
 
     @property
@@ -78,7 +78,7 @@ class LineRecorder:
             self._compare(names, frame)
         self._left -= 1
         if self._left < 0:
-            self.add = self._keep_last
+            self.add = self._last.append
         self.add(f'["line",{line}]')
         if line in self._chains:
             self._now = self._chains[line]
@@ -103,9 +103,6 @@ class LineRecorder:
             for row in self._last:
                 self._rows.add_text(row)
             self._last.clear()
-
-    def _keep_last(self, row: str) -> None:
-        self._last.append(row)
 
     # --- what changed -----------------------------------------------------------------------
 
