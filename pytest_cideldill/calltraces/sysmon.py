@@ -153,33 +153,22 @@ class MonitoringFeed(Feed):
             returned = caught.before_end(returned)
             yielded = caught.before_end(yielded)
 
-        def on_return(code: CodeType, _offset: int, value: object) -> Any:
-            __tracebackhide__ = True
-            frame = getframe(1)
-            try:
-                if key(frame) not in active:
-                    return None if find(key(code)) is not None else _DISABLE
-                returned(frame, value)
-            except RecursionError:
-                pass
-            except BaseException as error:
-                if fail(error):
-                    raise
-            return None
+        def leaving(leave: Callable[[FrameType, object], None]) -> Callable[..., Any]:
+            def on_leave(code: CodeType, _offset: int, value: object) -> Any:
+                __tracebackhide__ = True
+                frame = getframe(1)
+                try:
+                    if key(frame) not in active:
+                        return None if find(key(code)) is not None else _DISABLE
+                    leave(frame, value)
+                except RecursionError:
+                    pass
+                except BaseException as error:
+                    if fail(error):
+                        raise
+                return None
 
-        def on_yield(code: CodeType, _offset: int, value: object) -> Any:
-            __tracebackhide__ = True
-            frame = getframe(1)
-            try:
-                if key(frame) not in active:
-                    return None if find(key(code)) is not None else _DISABLE
-                yielded(frame, value)
-            except RecursionError:
-                pass
-            except BaseException as error:
-                if fail(error):
-                    raise
-            return None
+            return on_leave
 
         def on_unwind(_code: CodeType, _offset: int, thrown: BaseException) -> None:
             __tracebackhide__ = True
@@ -194,8 +183,8 @@ class MonitoringFeed(Feed):
                     raise
 
         return {
-            _EVENTS.PY_RETURN: on_return,
-            _EVENTS.PY_YIELD: on_yield,
+            _EVENTS.PY_RETURN: leaving(returned),
+            _EVENTS.PY_YIELD: leaving(yielded),
             _EVENTS.PY_UNWIND: on_unwind,
         }
 
