@@ -18,7 +18,7 @@ from pytest_cideldill.tracing.code_shapes import Raised, Shape
 from pytest_cideldill.tracing.installer import Installer
 
 _ENDS_OF_LOOPS: Final = frozenset({dis.opmap["FOR_ITER"], dis.opmap["SEND"]})
-_GENERATORS: Final = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+GENERATORS: Final = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 LOST: Final = (
     "the test used sys.settrace, or came to its recursion limit, which ends tracing on 3.11: "
@@ -229,7 +229,7 @@ class TracingFeed(Feed):
         if back is None or not recorder.wants_libraries or id(back) not in recorder.active:
             return
         code = frame.f_code
-        if code.co_flags & _GENERATORS and code.co_code[frame.f_lasti + 1]:
+        if code.co_flags & GENERATORS and code.co_code[frame.f_lasti + 1]:
             return  # it goes on
         name = self._libraries.of_function(frame.f_code, frame.f_globals)
         if name:

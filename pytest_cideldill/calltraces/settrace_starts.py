@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from pytest_cideldill.calltraces.feed import Fail
-from pytest_cideldill.calltraces.settrace import LOST
+from pytest_cideldill.calltraces.settrace import GENERATORS, LOST
 from pytest_cideldill.calltraces.starts import Starts, StartSource
 from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
 from pytest_cideldill.tracing.code_shapes import Shape
 from pytest_cideldill.tracing.installer import Installer
-
-_GENERATORS: Final = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
 class TracingStarts(StartSource):
@@ -84,7 +82,7 @@ class TracingStarts(StartSource):
         if facts is None:
             if self._lines is None or key not in self._lines.owners:
                 self._foreign.add(key)
-        elif not code.co_flags & _GENERATORS or frame.f_lasti == Shape(code).start:
+        elif not code.co_flags & GENERATORS or frame.f_lasti == Shape(code).start:
             try:
                 if not self.starts.is_apart(frame):
                     self.starts.note(key)

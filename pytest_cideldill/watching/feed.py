@@ -38,15 +38,10 @@ def watching(
         SourceUnavailable: There can be no events here.
         ValueError: An expression can't be compiled.
     """
-    recorder = WatchRecorder(request, rows, table, values)
-    feed: WatchFeed
     if sys.version_info >= (3, 12):
-        from pytest_cideldill.watching.sysmon import MonitoringFeed
-
-        feed = MonitoringFeed(recorder, table, fail)
+        from pytest_cideldill.watching.sysmon import MonitoringFeed as Source
     else:
-        from pytest_cideldill.watching.settrace import TracingFeed
-
-        feed = TracingFeed(recorder, table, fail)
-    recorder.source = feed
+        from pytest_cideldill.watching.settrace import TracingFeed as Source
+    recorder = WatchRecorder(request, rows, table, values)
+    recorder.source = feed = Source(recorder, table, fail)
     return recorder, feed

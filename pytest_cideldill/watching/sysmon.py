@@ -138,10 +138,7 @@ class MonitoringFeed:
                     raise
             return None
 
-        return {
-            _EVENTS.PY_START: on_start,
-            _EVENTS.PY_RESUME: on_resume,
-        }
+        return {_EVENTS.PY_START: on_start, _EVENTS.PY_RESUME: on_resume}
 
     def _thrown(self) -> dict[int, Callable[..., Any]]:
         recorder, table, fail, getframe = self._recorder, self._table, self._fail, sys._getframe
