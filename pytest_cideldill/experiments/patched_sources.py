@@ -14,7 +14,7 @@ spec, and import hooks of libraries still decide.
 * pytest's rewriting of assertions, which reads files and keeps bytecode by itself.
 * `linecache`, from which `inspect`, `traceback` and pytest have their lines.
 
-A loader that reads its file in another way gets what is on disk; `missing` reports that file. So do
+A loader that reads its file in another way gets what is on disk: `patched_texts.missing`. So do
 readers of text that is no code: `open`, coverage's reports, what C prints of an uncaught exception
 on Python 3.11 and 3.12. Forked children have the patches, processes that are started have not.
 
@@ -37,13 +37,9 @@ from pytest_cideldill.interpreter import patched_texts
 from pytest_cideldill.interpreter.patched_texts import (
     data_of,
     is_patched,
-    loaded,
-    missing,
     note_compiled,
     serve_lines,
 )
-
-__all__ = ["install", "loaded", "missing"]
 
 _COMPILER: Final = "<py_compile>"
 """The name by which `py_compile` loads a file that it writes bytecode for: of the text on disk."""

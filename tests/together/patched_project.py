@@ -60,7 +60,7 @@ FILES = {
         import json
         import pathlib
         import pytest
-        from pytest_cideldill.experiments import patched_sources
+        from pytest_cideldill.interpreter import patched_texts
 
         @pytest.fixture
         def word():
@@ -71,7 +71,7 @@ FILES = {
 
         def pytest_sessionfinish(session):
             root = session.config.rootpath
-            seen = {"loaded": patched_sources.loaded(), "missing": patched_sources.missing()}
+            seen = {"loaded": patched_texts.loaded(), "missing": patched_texts.missing()}
             if not (root / "seen").exists():
                 return
             (root / "seen").write_text(json.dumps(seen))
