@@ -52,7 +52,7 @@ class _Change:
         self.phase = "line" if spec.kind == "set_local" else "before"
         if spec.kind == "return" and _names_result(spec.value):
             self.phase = "after"
-        self._failures = 0
+        self.failures = 0
         self.begin()
         self.judges: dict[int, tuple[CodeType, Judge]] = {}
         # Of a replacement that is written out: id of the globals → those, and the function.
@@ -82,11 +82,6 @@ class _Change:
         if known is None:
             known = self._functions[id(names)] = names, made_of(self.spec.source, names)
         return known[1]
-
-    def fails(self) -> bool:
-        """Whether a further failure is to be reported."""
-        self._failures += 1
-        return self._failures <= _MOST_FAILURES
 
 
 class Changes:
@@ -223,7 +218,8 @@ class Changes:
         return chosen
 
     def _report(self, change: _Change, text: str) -> None:
-        if change.fails():
+        change.failures += 1
+        if change.failures <= _MOST_FAILURES:
             self._rows.add(["unapplied", change.number, self._lens.text(text, 300)])
 
     def _resolution(self, change: _Change, stop: Stop) -> Resolution:

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -72,14 +73,8 @@ class Loading:
 
     def ran(self, file: str, first: int, last: int) -> bool:
         """Whether a function that begins in these lines was called."""
-        return any(name == file and first <= line <= last for name, line in self._real())
-
-    def _real(self) -> Iterator[tuple[str, int]]:
-        known: dict[str, str] = {}
-        for name, line in self._started:
-            if name not in known:
-                known[name] = os.path.realpath(name)
-            yield known[name], line
+        real = cache(os.path.realpath)
+        return any(first <= line <= last and real(name) == file for name, line in self._started)
 
     # --- code that starts -------------------------------------------------------------------
 
@@ -141,7 +136,7 @@ class Loading:
         if event == "open":
             if _is_writing(*arguments):
                 self._act = f"{_shown(arguments[0])} was written while tests were collected"
-        elif event in _ACTS and not _is_harmless(event, arguments):
+        elif not _is_harmless(event, arguments):
             self._act = f"{event} was used while tests were collected"
 
 
@@ -206,17 +201,15 @@ def _open_files(ours: Sequence[int]) -> Iterator[tuple[int, os.stat_result]]:
 
 def _of_file(each: tuple[int, os.stat_result]) -> str:
     number, found = each
-    if is_unnamed(found) or (stat.S_ISCHR(found.st_mode) and _is_device(number)):
+    if is_unnamed(found):
+        return ""
+    if stat.S_ISCHR(found.st_mode) and os.readlink(f"/proc/self/fd/{number}") in _DEVICES:
         return ""
     for stream in (0, 1, 2):
         with suppress(OSError):
             if os.path.samestat(os.fstat(stream), found):
                 return ""
     return f"descriptor {number} is open"
-
-
-def _is_device(number: int) -> bool:
-    return os.readlink(f"/proc/self/fd/{number}") in _DEVICES
 
 
 def is_unnamed(found: os.stat_result) -> bool:
