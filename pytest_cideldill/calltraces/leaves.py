@@ -86,9 +86,6 @@ def digest(leaves: list[Leaf]) -> str:
 class LeafReader:
     """Reads states.
 
-    Args:
-        values: Render the leaves.
-
     Attributes:
         work: How many leaves were read, and as many more as others took the time of one.
     """

@@ -97,11 +97,7 @@ class Left(NamedTuple):
 
 
 class LeftBehind:
-    """Finds what frames leave behind, and whether it is still so.
-
-    Args:
-        values: Render values.
-    """
+    """Finds what frames leave behind, and whether it is still so."""
 
     def __init__(self, values: Values) -> None:
         self._values = values

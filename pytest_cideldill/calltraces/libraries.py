@@ -15,11 +15,7 @@ _MOST: Final = 10_000
 
 
 class Libraries:
-    """Names callables.
-
-    Args:
-        project: Knows user code.
-    """
+    """Names callables."""
 
     def __init__(self, project: Project) -> None:
         self._project = project

@@ -86,12 +86,6 @@ class ActiveCall:
 class CallRecorder:
     """Records the calls that a question asks for.
 
-    Args:
-        request: What is wanted.
-        rows: Take what is recorded.
-        table: Knows the user's code.
-        values: Render values.
-
     Attributes:
         active: Id of a frame → its call.
         choice: Counts the calls of the asked function.

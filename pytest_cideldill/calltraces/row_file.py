@@ -32,9 +32,6 @@ class RowFile:
     On the hot path they come as JSON text: it takes less time than a list and a later `dumps`, and
     adds nothing that the garbage collector counts.
 
-    Args:
-        path: The file.
-
     Attributes:
         failure: Why nothing is written any more; None while it is.
 

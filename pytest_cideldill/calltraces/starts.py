@@ -26,12 +26,7 @@ _IMPORTS: Final = frozenset({"exec_module", "_call_with_frames_removed"})
 
 
 class StartSource:
-    """Notes in `Starts.noted` when functions of the user start; by `sysmon` or `settrace`.
-
-    Args:
-        starts: Takes them.
-        fail: See there.
-    """
+    """Notes in `Starts.noted` when functions of the user start; by `sysmon` or `settrace`."""
 
     def __init__(self, starts: Starts, fail: Fail) -> None:
         self.starts = starts
@@ -61,7 +56,6 @@ class Starts:
         has_lines: Whether lines are wanted.
 
     Attributes:
-        table: That.
         noted: Ids of the code that started, and lines that ran, in order; with a number for the
             source.
         lines: Notes lines; None: they are not wanted.

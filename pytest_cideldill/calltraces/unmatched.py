@@ -18,12 +18,7 @@ _ACCESSORS: Final = ("fget", "fset", "fdel")
 
 
 def reason(name: FunctionName, project: Project) -> str:
-    """A sentence if what the name leads to can't be recorded at all; else empty.
-
-    Args:
-        name: As asked for.
-        project: Knows user code.
-    """
+    """A sentence if what the name leads to can't be recorded at all; else empty."""
     found = _value(name)
     if found is None:
         return ""

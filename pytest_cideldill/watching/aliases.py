@@ -34,14 +34,7 @@ _NOT_OPENED: Final = ("_pytest", "pluggy", "pytest_cideldill", "threading", "wea
 
 
 class Aliases:
-    """Finds and names what holds an object.
-
-    Args:
-        project: Knows user code.
-        table: Knows it by code objects.
-        is_user: Whether a frame is of user code.
-        show: Renders keys.
-    """
+    """Finds and names what holds an object."""
 
     def __init__(self, project: Project, table: CodeTable, is_user: IsUser, show: Show) -> None:
         self._project, self._table = project, table

@@ -42,12 +42,6 @@ class Arming(Protocol):
 class WatchRecorder:
     """Begins the watch that a question asks for, and writes what it sees.
 
-    Args:
-        request: What is wanted.
-        rows: Take what is seen.
-        table: Knows user code.
-        values: Render values.
-
     Attributes:
         watch: The watch, while there is one.
         choice: Counts the calls of the function.
@@ -153,20 +147,17 @@ class WatchRecorder:
         if self.source is not None:
             self.source.arm()
 
-    # --- what the watch reports ---------------------------------------------------------------
+    # --- what the watch reports: see `watch.Report` -------------------------------------------
 
     def opens(self, cls: type) -> bool:
-        """See `watch.Report`."""
         return self._aliases.is_users(cls)
 
     def first(self, text: str, frame: FrameType | None, place: Place) -> None:
-        """See `watch.Report`."""
         columns = self._columns(place)
         number = self.choice.chosen if frame is not None else 0
         self._put(f'["watch",{text},{columns},{number}]')
 
     def changed(self, parts: list[Part], places: list[Place], late: int) -> bool:
-        """See `watch.Report`."""
         self._changes += 1
         keys = [(self._number(place.code), place.line) for place in places]
         if len(places) > 1 and keys[0] not in self._writers and keys[1] in self._writers:
@@ -191,21 +182,17 @@ class WatchRecorder:
         return self._recorded < most
 
     def held(self, value: Any, parent: Any, frame: FrameType | None, *, is_end: bool) -> None:
-        """See `watch.Report`."""
         texts = self._aliases.of(value, parent, self._wanted.expression.strip(), frame)
         self._rows.add(["aliases", "end" if is_end else "first", texts])
         self._rows.flush()
 
     def value(self, text: str, *, is_found: bool) -> None:
-        """See `watch.Report`."""
         self._value = (text, is_found)
 
     def lost(self, place: Place) -> None:
-        """See `watch.Report`."""
         self._put(f'["lost",{self._columns(place)}]')
 
     def true(self, place: Place, names: dict[str, Any] | None) -> None:
-        """See `watch.Report`."""
         shown = [
             f"[{plain(name)},{self._show(value, name)}]"
             for name, value in (names or {}).items()
@@ -214,15 +201,12 @@ class WatchRecorder:
         self._put(f'["became",{self._columns(place)},[{",".join(shown[:_MOST_NAMES])}]]')
 
     def true_at_first(self) -> None:
-        """See `watch.Report`."""
         self._rows.add(["true_at_first"])
 
     def failed(self, text: str) -> None:
-        """See `watch.Report`."""
         self._failures[text] = self._failures.get(text, 0) + 1
 
     def over(self) -> None:
-        """See `watch.Report`."""
         self.watch = None
         if self.source is not None:
             self.source.disarm()

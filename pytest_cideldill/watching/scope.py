@@ -91,12 +91,10 @@ class FrameScope:
 
     @property
     def is_over(self) -> bool:
-        """See `Scope`."""
         return self.frame is None and any(each.is_gone for each in self._followed.values())
 
     @property
     def frame(self) -> FrameType | None:
-        """The frame, while it lives."""
         if self._suspended is not None:
             owner = self._suspended()
             return None if owner is None else getattr(owner, self._attribute)
@@ -111,7 +109,6 @@ class FrameScope:
         return held, {} if module is None else module_dict_of(module)
 
     def leave(self, frame: FrameType, *, is_over: bool) -> None:
-        """See `Scope`."""
         for each in self._followed.values():
             each.leave(frame)
         if frame is not self.frame:

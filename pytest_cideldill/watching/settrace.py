@@ -16,11 +16,6 @@ from pytest_cideldill.watching.recorder import WatchRecorder
 class TracingFeed(settrace.TracingFeed):
     """Owns the trace functions while tests are watched.
 
-    Args:
-        recorder: Gets the events.
-        table: Knows user code.
-        fail: As for the feed of a trace.
-
     Raises:
         SourceUnavailable: Another tool traces.
     """

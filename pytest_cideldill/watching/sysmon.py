@@ -22,11 +22,6 @@ _UNKNOWN: Final = object()
 class MonitoringFeed:
     """Owns a tool id while tests are watched.
 
-    Args:
-        recorder: Gets the events.
-        table: Knows user code.
-        fail: As for the feed of a trace.
-
     Raises:
         SourceUnavailable: No id is free.
     """
