@@ -18,14 +18,8 @@ from typing import Any, Final
 
 from pytest_cideldill.calltraces.feed import Fail
 from pytest_cideldill.calltraces.starts import Starts, StartSource
-from pytest_cideldill.tracing.tool_ids import (
-    NONE,
-    ORIGINAL,
-    claim,
-    claim_instead,
-    end_lending,
-    lend,
-)
+from pytest_cideldill.calltraces.tool import give_back
+from pytest_cideldill.tracing.tool_ids import NONE, claim, claim_instead, end_lending, lend
 
 _monitoring: Final = sys.monitoring
 _START: Final = _monitoring.events.PY_START
@@ -92,13 +86,7 @@ class MonitoringStarts(StartSource):
     def _move(self, now: tuple[int, int]) -> None:
         before, self._ids = self._ids, now
         for tool in {*before} - {*now, NONE}:
-            with suppress(ValueError):
-                _monitoring.set_events(tool, 0)
-                for code in list(self._armed.values()):
-                    _set_local_events(tool, code, 0)
-                _monitoring.register_callback(tool, _START, None)
-                _monitoring.register_callback(tool, _LINE, None)
-                ORIGINAL.free_tool_id(tool)
+            give_back(tool, self._armed, (_START, _LINE))
         discovery, watch = now
         with suppress(ValueError):
             if watch not in (NONE, discovery):

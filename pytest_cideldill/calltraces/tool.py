@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import CodeType
 from typing import Any, Final
@@ -82,7 +82,7 @@ class MonitoringTool:
         tool, self._tool = self._tool, NONE
         end_lending(self)
         if tool != NONE:
-            self._drop(tool)
+            give_back(tool, self._armed, self._callbacks)
 
     def holds(self, tool: object) -> bool:
         """Whether this is the id."""
@@ -91,7 +91,7 @@ class MonitoringTool:
     def leave(self, tool: int) -> None:
         """The program wants the id: go on with another one."""
         self._tool = NONE
-        self._drop(tool)
+        give_back(tool, self._armed, self._callbacks)
         with suppress(SourceUnavailable):
             self._tool = claim_one(tool)
             self._register()
@@ -99,15 +99,17 @@ class MonitoringTool:
                 self.arm(code)
             self.update()
 
-    def _drop(self, tool: int) -> None:
-        with suppress(ValueError):
-            _monitoring.set_events(tool, 0)
-            for code in list(self._armed.values()):
-                _monitoring.set_local_events(tool, code, 0)
-            for event in self._callbacks:
-                _monitoring.register_callback(tool, event, None)
-            ORIGINAL.free_tool_id(tool)
-
     def _register(self) -> None:
         for event, callback in self._callbacks.items():
             _monitoring.register_callback(self._tool, event, callback)
+
+
+def give_back(tool: int, armed: Mapping[int, CodeType], events: Iterable[int]) -> None:
+    """Free an id, of which no code and no callback is left."""
+    with suppress(ValueError):
+        _monitoring.set_events(tool, 0)
+        for code in list(armed.values()):
+            _monitoring.set_local_events(tool, code, 0)
+        for event in events:
+            _monitoring.register_callback(tool, event, None)
+        ORIGINAL.free_tool_id(tool)
