@@ -50,11 +50,6 @@ class StartSource:
 class Starts:
     """Collects the starts and lines of a test, and of fixtures that tests share.
 
-    Args:
-        rows: Take them.
-        table: Knows the user's code.
-        has_lines: Whether lines are wanted.
-
     Attributes:
         noted: Ids of the code that started, and lines that ran, in order; with a number for the
             source.

@@ -22,19 +22,15 @@ _LONGEST: Final = 200
 class Values:
     """Renders values on the threads of the program.
 
-    Args:
-        lens: Renders them.
-        budget_s: Seconds until only types are shown.
-
     Attributes:
-        is_used_up: Whether the budget is.
+        is_used_up: Whether the budget is; then only types are shown.
     """
 
-    def __init__(self, lens: Lens, budget_s: float = BUDGET_S) -> None:
+    def __init__(self, lens: Lens) -> None:
         self.lens = lens
         self._strings: dict[str, str] = {}
         self._learned = -1
-        self._left = budget_s
+        self._left = BUDGET_S
         self._clock = ticking()
 
     @property

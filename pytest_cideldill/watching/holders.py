@@ -26,6 +26,10 @@ _WIDEST: Final = 24
 _MOST: Final = 40
 """Trails that are enough."""
 
+_FIRST_S: Final = 0.5
+_SHARE: Final = 0.15
+"""Seconds that searches may take at once, and the part of the time that passes."""
+
 _LIMIT_S: Final = 0.5
 """Seconds after which no further level is looked at."""
 
@@ -50,23 +54,17 @@ class InFrame(NamedTuple):
 
 
 class Allowance:
-    """The time that searches may take: a small part of the time that passes.
+    """The time that searches may take: a small part of the time that passes."""
 
-    Args:
-        share: That part.
-        first_s: Seconds that they may take at once.
-    """
-
-    def __init__(self, share: float = 0.15, first_s: float = 0.5) -> None:
+    def __init__(self) -> None:
         self._clock = ticking()
-        self._share, self._first = share, first_s
         self._begun = self._clock()
         self._spent = 0.0
 
     @property
     def is_left(self) -> bool:
         """Whether a search may begin."""
-        return self._spent < self._first + self._share * (self._clock() - self._begun)
+        return self._spent < _FIRST_S + _SHARE * (self._clock() - self._begun)
 
     def spend(self, begun: float) -> None:
         """Count the time since `begun`, of `now`."""
