@@ -136,26 +136,25 @@ class Aliases:
         code = code_of(owner)
         if not self._project.is_user(code.co_filename):
             return ""
-        name = code.co_qualname
-        first = held[0]
-        closure = owner.__closure__ or ()
-        if first is closure and len(held) > 1:
-            at = next((n for n, cell in enumerate(closure) if cell is held[1]), None)
+        if len(held) < 2:
+            return ""
+        name, first, second = code.co_qualname, held[0], held[1]
+        closure, defaults = owner.__closure__, owner.__defaults__
+        if closure and first is closure:
+            at = next((n for n, cell in enumerate(closure) if cell is second), None)
             if at is None:
                 return ""
             variable = code.co_freevars[at] if at < len(code.co_freevars) else "?"
             return f"closure {variable}{self._items(held[2:])} of {name}"
-        defaults, keywords = owner.__defaults__ or (), owner.__kwdefaults__ or {}
-        if first is defaults and len(held) > 1:
+        if defaults and first is defaults:
             names = code.co_varnames[: code.co_argcount]
-            at = next(n for n, default in enumerate(defaults) if default is held[1])
+            at = next(n for n, default in enumerate(defaults) if default is second)
             argument = names[len(names) - len(defaults) + at]
             return f"default of {name}({argument}){self._items(held[1:])}"
-        if first is keywords and len(held) > 1:
-            argument = _key_of(keywords, held[1])
-            return f"default of {name}({argument}){self._items(held[1:])}"
-        if type(first) is dict and len(held) > 1 and owner.__dict__ is first:
-            return f"{name}.{_key_of(first, held[1])}{self._items(held[1:])}"
+        if first is owner.__kwdefaults__:
+            return f"default of {name}({_key_of(first, second)}){self._items(held[1:])}"
+        if type(first) is dict and owner.__dict__ is first:
+            return f"{name}.{_key_of(first, second)}{self._items(held[1:])}"
         return ""
 
     def _of_suspended(self, owner: Any, held: list[Any]) -> str:

@@ -320,8 +320,7 @@ class _Attributes(_Named):
 
     def __init__(self, value: Any, found: Layout | None, show: Show) -> None:
         self._layout = found
-        has_slots = found is None or bool(found.slots)
-        self._get = None if found is None or has_slots else found.get_dict
+        self._get = None if found is None or found.slots else found.get_dict
         super().__init__(value, show)
 
     def part(self, value: Any, key: Any) -> Any:
