@@ -56,13 +56,10 @@ class CallChoice:
 
     def end_test(self) -> list[Row]:
         """A test is over: its rows; the next one has its own chosen call."""
-        rows: list[Row] = []
         total = next(self._numbers) - 1
-        if self._request.function is not None:
-            rows.append(["matches", total])
         self.was_called = self.was_called or total > 0
         self._numbers, self._one, self.chosen = count(1), repeat(True, 1), 0
-        return rows
+        return [] if self._request.function is None else [["matches", total]]
 
     def _holds(self, condition: str, frame: FrameType) -> bool:
         code = frame.f_code

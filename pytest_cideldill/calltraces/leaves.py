@@ -139,20 +139,20 @@ class LeafReader:
             found.append((path, layout.short_name(type(x)) if depth <= 0 else self._text(x, own)))
             return
         count = -1 if kind is None else length_of(x, kind)
-        is_set = kind is not None and kind != DICT and kind not in SEQUENCES
         parts = list(islice(self._parts.attributes(x), _ITEMS))
         if kind is None and not parts:
             found.append((path, self._text(x, own)))
             return
         of = "" if count < 0 else f" of {count}"
         found.append((path, f"{sort.name}{of}"))
-        if is_set:
-            found += sorted(self._members(path, x, kind))
-        elif kind is not None:
+        if kind is not None and (kind == DICT or kind in SEQUENCES):
             items = self._parts.items(x, kind, _MOST_ITEMS)
             parts += islice(items, _ITEMS)
             if count > _ITEMS:
                 found += self._rest(path, items)
+        elif kind is not None:  # of a set: each member is there or not, whatever their order
+            members = [self._text(each, "") for each in items_of(x, kind, _ITEMS * 4)]
+            found += sorted((f"{path}{{{text}}}", "in it") for text in members)
         below = depth - 1
         if kind is None and sort.is_foreign:
             below = min(below, 1)
@@ -184,11 +184,6 @@ class LeafReader:
             )
             yield f"{path}[{at}:{at + len(some)}]", "\x1f".join(texts)
             at += len(some)
-
-    def _members(self, path: str, x: Any, kind: Any) -> Iterator[Leaf]:
-        """The members of a set: there or not, whatever their order."""
-        for each in items_of(x, kind, _ITEMS * 4):
-            yield f"{path}{{{self._text(each, '')}}}", "in it"
 
     def _chunks(self, path: str, own: Any, x: str | bytes) -> Iterator[Leaf]:
         if self._is_hidden(own):

@@ -131,8 +131,7 @@ class Changes:
                 place = _map_of(spec.file).code_for_line(spec.line)
                 commands.append(self._line(f"bp-{each.number}", each, place))
             elif spec.kind == "patch":
-                places = _places(spec)
-                for place in places:
+                for place in _places(spec):
                     commands.append(self._line(f"tp-{each.number}-{place.line}", each, place, "x"))
         return commands
 
