@@ -62,7 +62,6 @@ class Aftermath(Generic[_Thing]):
         return {thing for thing, keys in list(self._handled.items()) if key in keys}
 
     def clear(self) -> None:
-        """Forget all."""
         self._handled.clear()
         self.is_empty = True
 

@@ -178,7 +178,6 @@ class CallRecorder:
             self._choose(call, frame)
 
     def returned(self, frame: FrameType, value: object) -> None:
-        """A frame returns."""
         call = self.active.pop(id(frame), None)
         if call is None or call.facts.code is not frame.f_code:
             return

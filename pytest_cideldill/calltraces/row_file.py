@@ -60,7 +60,6 @@ class RowFile:
         return self._file.number
 
     def add(self, row: Row) -> None:
-        """Take a row."""
         self.add_text(plain(row))
 
     def add_text(self, row: str) -> None:

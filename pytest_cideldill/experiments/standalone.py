@@ -58,11 +58,9 @@ class ExperimentProcess:
         self.manager.begin()
 
     def begin_test(self) -> None:
-        """A test begins."""
         self._changes.begin_test()
 
     def end_test(self) -> None:
-        """A test is over."""
         self._changes.end_test()
 
     def close(self) -> None:

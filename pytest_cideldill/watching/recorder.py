@@ -109,7 +109,6 @@ class WatchRecorder:
         self._start(expression, until, scope, frame)
 
     def end_test(self) -> None:
-        """A test is over."""
         if self.watch is not None:
             self.watch.end()
         for row in self.choice.end_test():
@@ -153,9 +152,8 @@ class WatchRecorder:
         return self._aliases.is_users(cls)
 
     def first(self, text: str, frame: FrameType | None, place: Place) -> None:
-        columns = self._columns(place)
         number = self.choice.chosen if frame is not None else 0
-        self._put(f'["watch",{text},{columns},{number}]')
+        self._put(f'["watch",{text},{self._columns(place)},{number}]')
 
     def changed(self, parts: list[Part], places: list[Place], late: int) -> bool:
         self._changes += 1

@@ -14,7 +14,7 @@ from pytest_cideldill.watching.recorder import WatchRecorder
 
 
 class TracingFeed(settrace.TracingFeed):
-    """Owns the trace functions while tests are watched.
+    """A `WatchFeed` that owns the trace functions while tests are watched.
 
     Raises:
         SourceUnavailable: Another tool traces.
@@ -28,17 +28,14 @@ class TracingFeed(settrace.TracingFeed):
         super().__init__(cast(Any, events), table, cast(Libraries, None), fail)
 
     def start(self) -> None:
-        """A phase begins."""
         if not self._installer.is_installed:
             super().start()
 
     def stop(self) -> None:
-        """It is over. What is watched is followed on."""
         if not self._is_armed:
             super().stop()
 
     def arm(self) -> None:
-        """From now on all lines of user code count."""
         self._is_armed = True
         self.start()
         for frame in running_frames():
@@ -52,18 +49,15 @@ class TracingFeed(settrace.TracingFeed):
             self.watch_lines(facts.code, wanted=True)
 
     def disarm(self) -> None:
-        """No events are wanted any more."""
         self._is_armed = False
         self._lined.clear()
 
     def abandon(self) -> None:
-        """In a forked child, and after a failure of ours: nothing is watched any more."""
         self._watching.forget()
         self.disarm()
         super().stop()
 
     def close(self) -> None:
-        """Stop for good."""
         self.abandon()
 
 

@@ -20,7 +20,7 @@ _UNKNOWN: Final = object()
 
 
 class MonitoringFeed:
-    """Owns a tool id while tests are watched.
+    """A `WatchFeed` that owns a tool id while tests are watched.
 
     Raises:
         SourceUnavailable: No id is free.
@@ -33,19 +33,16 @@ class MonitoringFeed:
         self._tool = MonitoringTool(callbacks, self._events, lambda _: _EVENTS.LINE)
 
     def start(self) -> None:
-        """A phase begins."""
         self._is_on = True
         self._tool.update()
         _monitoring.restart_events()
 
     def stop(self) -> None:
-        """A phase is over. What is watched is followed on."""
         if not self._is_armed:
             self._is_on = False
             self._tool.update()
 
     def arm(self) -> None:
-        """From now on all lines of user code count."""
         self._is_armed = True
         for frame in running_frames():
             if self._table.meet(frame) is not None:
@@ -57,13 +54,11 @@ class MonitoringFeed:
         _monitoring.restart_events()
 
     def disarm(self) -> None:
-        """No events are wanted any more."""
         self._is_armed = False
         self._tool.disarm()
         self._tool.update()
 
     def abandon(self) -> None:
-        """In a forked child, and after a failure of ours: nothing is watched any more."""
         self._recorder.forget()
         self._is_on = False
         self.disarm()
