@@ -260,8 +260,7 @@ def _may_end(shown: list[dis.Instruction], at: int) -> bool:
 
 
 def _line(instruction: dis.Instruction) -> int:
-    positions = instruction.positions
-    return (positions.lineno if positions is not None else None) or 0
+    return _lines_of(instruction).start
 
 
 def _lines_of(instruction: dis.Instruction) -> range:

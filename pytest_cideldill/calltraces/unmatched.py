@@ -60,7 +60,5 @@ def _value(name: FunctionName) -> Any:
     for module, rest in loaded_prefixes(parts):
         if type(module) is ModuleType and (place := walk(module, rest)) is not None:
             return place.value
-    if parts[0] in vars(builtins):
-        place = walk(builtins, parts)
-        return None if place is None else place.value
-    return None
+    place = walk(builtins, parts)
+    return None if place is None else place.value

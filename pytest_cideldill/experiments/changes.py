@@ -60,17 +60,12 @@ class _Change:
 
     def begin(self) -> None:
         """A test is over: the next one counts anew."""
-        self._calls = count(1)
+        self.calls = count(1)
         self.seen = self.made = 0
 
     def number_anew(self) -> None:
         """A test begins: what was called before, at imports, has no number in it."""
-        self._calls = count(1)
-
-    def passes(self) -> int:
-        """The number of this call or pass."""
-        self.seen = number = next(self._calls)
-        return number
+        self.calls = count(1)
 
     def replacement(self, names: dict[str, Any]) -> Callable[..., Any]:
         """The function that is called instead of one with these globals; the same each time.
@@ -185,7 +180,8 @@ class Changes:
         return resolution
 
     def _is_meant(self, change: _Change, frame: FrameType) -> bool:
-        number, spec = change.passes(), change.spec
+        spec = change.spec
+        change.seen = number = next(change.calls)
         if spec.call and not (self._is_in_test and number == spec.call):
             return False
         return spec.when is None or self._holds(change, spec.when, frame)

@@ -195,9 +195,7 @@ class ModuleScope:
             return _NOTHING, own
         names: dict[str, Any] = {}
         for name in self._wanted:
-            found = (own or {}).get(name, LOST)
-            if found is LOST:
-                found = sys.modules.get(name, LOST)
+            found = (own or {}).get(name, sys.modules.get(name, LOST))
             if found is not LOST:
                 names[name] = found
         return _NOTHING, names
