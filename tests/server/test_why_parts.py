@@ -430,6 +430,37 @@ def test_what_made_a_value_is_looked_for_inside_of_the_call_that_left_it(
     ]
 
 
+@for_each(
+    ("args", "maker"),
+    [({"name": "'rect'"}, "Rect.scaled"), ({"name": "'other'"}, "Rect.__init__")],
+)
+def test_what_a_value_was_before_it_got_into_a_result_was_made_by_whom_it_came_from(
+    args: dict[str, str], maker: str, tmp_path: Path
+) -> None:
+    """A constructor that was given it has only stored it."""
+    rows = Rows(str(tmp_path))
+    rows.test()
+    root = begun(rows)
+    scaled = rows.begin("Rect.scaled", root)
+    init = rows.begin("Rect.__init__", scaled, args=args)
+    rows.add("leaves", "d1", [["self", "Rect"], ["self.name", "'rect'"]])
+    rows.add("state", init, "end", [["self", "d1"]])
+    rows.add("return", init, "None")
+    rows.add("return", scaled, "Rect()")
+    shown = rows.begin("Rect.to_dict", root)
+    rows.add("leaves", "d2", [["return", "dict of 1"], ["return['name']", "'rect'"]])
+    rows.add("state", shown, "begin", [["self", "d1"]])
+    rows.add("state", shown, "end", [["return", "d2"]])
+    rows.add("return", shown, "{1 item}")
+    insides = {"left": {"['name']": "'rect'"}, "right": {"['name']": "'square'"}}
+    expressions = {"leftExpression": "shape.to_dict()", "rightExpression": None}
+    failed(rows, left="{1 item}", right="{1 item}", insides=insides, **expressions)
+    assert path_of(rows, tmp_path).lines[:2] == [
+        "path: 'rect' (left at ['name']) was left by Rect.to_dict  shop/cart.py:1",
+        f"  before, it was left at .name by {maker}  shop/cart.py:1",
+    ]
+
+
 def test_a_fixture_that_goes_on_in_the_teardown_is_shown_whole(rows: Rows, tmp_path: Path) -> None:
     fixture = rows.begin(rows.code("db", "tests.test_shop", kind="generator"))
     rows.call("connect", fixture)

@@ -10,7 +10,7 @@ from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import Failed, RecordedTest
 from cideldill_mcp.questions.texts.fitting import clipped, counted, short
 from cideldill_mcp.questions.trace.call_tree import heading
-from cideldill_mcp.questions.why.origin import first_other_part
+from cideldill_mcp.questions.why.differing_parts import first_other_part
 
 _VALUE: Final = 160
 _SOURCE: Final = 100

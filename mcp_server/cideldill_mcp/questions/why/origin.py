@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cideldill_mcp.questions.diff.differences import RESULT, Difference, states_between
+from cideldill_mcp.questions.diff.differences import RESULT, Difference
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import (
     BODIES,
@@ -21,6 +21,7 @@ from cideldill_mcp.questions.recordings.recorded import (
     descendants,
 )
 from cideldill_mcp.questions.texts.call_text import path_of_failure
+from cideldill_mcp.questions.why.differing_parts import first_difference
 from pytest_cideldill.sourcecode.quiet import literal
 
 _USUAL: Final = frozenset(
@@ -33,6 +34,9 @@ _SIDES: Final = ("left", "right")
 _PARTS: Final = 2
 """Leaves of a value that has parts, at least: itself, and one."""
 
+_TELLING: Final = 4
+"""Characters of a value inside of another, at least, that is hardly there twice by chance."""
+
 _GENERATORS: Final = frozenset({"generator", "async_generator"})
 _ITEMS: Final = 4
 """Items that are shown of those that a generator yielded."""
@@ -40,15 +44,6 @@ _ITEMS: Final = 4
 _CALLED: Final = re.compile(r"(\w+)\(")
 _STEP: Final = re.compile(r"(?:\.\w+|\['[^']*'\]|\[\d+\])$")
 """The attribute or item at the end of an expression."""
-
-_STEPS: Final = re.compile(r"\[(\d+)\]|.[^.\[]*", re.DOTALL)
-"""The parts of a path. Those of a key that is a text may be parts of it: its order stays."""
-
-_KINDS: Final = frozenset({"list", "tuple", "dict", "set", "frozenset"})
-"""A value of one is equal to none of another, but for both kinds of sets."""
-
-_SIZED: Final = re.compile(r"([^'\"]+) of (\d+)")
-"""`list of 3`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +83,88 @@ class Earlier:
     path: str = ""
 
 
-class Returned:
-    """Whether a call gave its caller a value: not where the caller's statement drops the result.
+class OriginSearch:
+    """Looks for where the values of a failing line came from.
 
     Args:
-        files: The sources of the callers.
+        recorded: Has the test.
+        test: The test.
+        files: The sources of what it called.
     """
 
-    def __init__(self, files: SourceFiles) -> None:
-        self._files = files
+    def __init__(self, recorded: Recorded, test: RecordedTest, files: SourceFiles) -> None:
+        self._recorded, self._test, self._files = recorded, test, files
+        self._file, _, rest = test.nodeid.partition("::")
+        self._name = rest.partition("[")[0].rpartition("::")[2]
         self._dropped: dict[tuple[int, int, str], bool] = {}
+        self._ended = sorted(
+            (call for call in test.calls.values() if call.has_ended and call.ended_at),
+            key=lambda call: call.ended_at,
+        )
+        self._calls: list[Call] = []
 
-    def __call__(self, call: Call, text: str) -> bool:
-        """Whether it gave this."""
+    def origin(self) -> Origin | None:
+        """Where the wrong value came from; None: it is not known."""
+        phase, failed = self._test.failure, self._test.failed
+        if phase is None:
+            return None
+        if failed is None or not failed.op:
+            path = path_of_failure(self._test, phase)
+            if any(not self._is_test(call.code) for call in path):
+                return Origin(path)
+        return None if failed is None else self._of_values(failed)
+
+    def made_before(self, origin: Origin) -> Earlier | None:
+        """Who made a value that the origin only handed on; None: it did not, or is not known."""
+        call, text = origin.call, origin.text
+        if _says_little(text) or (origin.path and call.result != text and len(text) < _TELLING):
+            return None
+        earlier = [each for each in self._ended if each.ended_at < call.begun_at]
+        gave = [each for each in earlier if self._returned(each, text)]
+        if any(shown == text for _, shown in call.args):
+            return Earlier(self._inward(gave[-1], text)[-1]) if gave else None
+        left = _States(self._recorded, earlier)
+        for name, state in (call.begun or {}).items():
+            for path, leaf in self._recorded.leaves.get(state, {}).items():
+                if leaf == text and path != name and (found := left.by(name, state, path)):
+                    maker = next((each for each in gave if found in ancestors(each)), None)
+                    if maker is not None:
+                        return Earlier(maker)
+                    return Earlier(self._giver(found, text), path.removeprefix(name))
+        return None
+
+    def _giver(self, call: Call, text: str) -> Call:
+        """The call that gave a value to one that left it: not a constructor, if it was given it."""
+        while any(shown == text for _, shown in call.args):
+            if call.parent is None or not call.parent.number or self._is_test(call.parent.code):
+                break
+            call = call.parent
+        return call
+
+    def fed_by(self, receiver: Call) -> list[list[Call]]:
+        """The calls that gave what a call got, for each argument from the outermost to the inmost;
+        the last argument comes first.
+        """
+        found: list[list[Call]] = []
+        for _, text in reversed(receiver.args):
+            gave = [
+                call
+                for call in (() if _says_little(text) else self._ended)
+                if call.result == text and call.ended_at < receiver.begun_at
+            ]
+            if gave and gave[-1].code is not receiver.code:
+                chain = self._inward(gave[-1], text)
+                found.append(chain[chain.index(gave[-1]) :])
+        return found
+
+    def _is_test(self, code: Code) -> bool:
+        """Whether it is the function of the test."""
+        return code.file == self._file and _bare(code) == self._name
+
+    # --- what calls gave --------------------------------------------------------------------
+
+    def _returned(self, call: Call, text: str) -> bool:
+        """Whether a call gave its caller a value: not where the caller's statement drops it."""
         return call.result == text and not self._is_dropped(call)
 
     def _is_dropped(self, call: Call) -> bool:
@@ -115,213 +179,18 @@ class Returned:
             self._dropped[key] = _is_call_of(statement, name)
         return self._dropped[key]
 
+    def _inward(self, call: Call, text: str) -> list[Call]:
+        """From a call to the inmost one that gave the same."""
+        chain = [*ancestors(call), call]
+        while True:
+            inner = [child for child in chain[-1].children if self._returned(child, text)]
+            if not inner or inner[-1].code.kind in BODIES:
+                return chain
+            chain.append(inner[-1])
 
-def _is_call_of(statement: ast.AST | None, name: str) -> bool:
-    """Whether a statement is the call of a function, and nothing else."""
-    if not isinstance(statement, ast.Expr):
-        return False
-    value = statement.value.value if isinstance(statement.value, ast.Await) else statement.value
-    if not isinstance(value, ast.Call):
-        return False
-    function = value.func
-    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return called == name
+    # --- the sides of a comparison, and variables -------------------------------------------
 
-
-def made_before(
-    recorded: Recorded, test: RecordedTest, origin: Origin, returned: Returned
-) -> Earlier | None:
-    """Who made a value that the origin only handed on; None: it did not, or that is not known."""
-    call, text = origin.call, origin.text
-    if _says_little(text) or (origin.path and call.result != text):
-        return None
-    earlier = [
-        each for each in test.calls.values() if each.has_ended and each.ended_at < call.begun_at
-    ]
-    earlier.sort(key=lambda each: each.ended_at)
-    if any(shown == text for _, shown in call.args):
-        gave = [each for each in earlier if returned(each, text)]
-        return Earlier(_inward(gave[-1], text, returned)[-1]) if gave else None
-    left = _States(recorded, earlier)
-    for name, state in (call.begun or {}).items():
-        for path, leaf in recorded.leaves.get(state, {}).items():
-            if leaf == text and path != name and (found := left.by(name, state, path)):
-                inner = (each for each in earlier if returned(each, text))
-                maker = next((each for each in inner if found in ancestors(each)), None)
-                return Earlier(maker) if maker else Earlier(found, path.removeprefix(name))
-    return None
-
-
-def results_of(test: RecordedTest) -> dict[str, list[Call]]:
-    """Text → the calls that returned it, in the order of their ends."""
-    found: dict[str, list[Call]] = {}
-    for call in sorted(test.calls.values(), key=lambda call: call.ended_at):
-        if call.result is not None and call.ended_at and not _says_little(call.result):
-            found.setdefault(call.result, []).append(call)
-    return found
-
-
-def fed_by(
-    receiver: Call, results: Mapping[str, Sequence[Call]], returned: Returned
-) -> list[list[Call]]:
-    """The calls that gave what a call got, for each argument from the outermost to the inmost; the
-    last argument comes first.
-
-    Args:
-        receiver: The call.
-        results: Of its test, as `results_of` gives them.
-        returned: Whether a call gave something.
-    """
-    found: list[list[Call]] = []
-    for _, text in reversed(receiver.args):
-        gave = [call for call in results.get(text, ()) if call.ended_at < receiver.begun_at]
-        if gave and gave[-1].code is not receiver.code:
-            chain = _inward(gave[-1], text, returned)
-            found.append(chain[chain.index(gave[-1]) :])
-    return found
-
-
-class _States:
-    """Follows an object back through the calls that changed it, by the states they left it in.
-
-    Args:
-        recorded: Has the states.
-        calls: In the order of their ends.
-    """
-
-    def __init__(self, recorded: Recorded, calls: Sequence[Call]) -> None:
-        self._recorded = recorded
-        self._left: dict[tuple[str, str], list[Call]] = {}
-        for call in calls:
-            for name, state in (call.ended or {}).items():
-                self._left.setdefault((name, state), []).append(call)
-
-    def by(self, name: str, state: str, path: str) -> Call | None:
-        """The inmost call that made a part of an object what it is in a state.
-
-        Args:
-            name: By which calls have the object.
-            state: Of the object.
-            path: Of the part.
-        """
-        leaves = self._recorded.leaves
-        value, seen = leaves.get(state, {}).get(path), {state}
-        while state and (calls := self._left.get((name, state))):
-            call = calls[0]  # those around it end later
-            before = (call.begun or {}).get(name, "")
-            if leaves.get(before, {}).get(path) != value:
-                return call
-            if before in seen:
-                return None
-            seen.add(before)
-            state = before
-        return None
-
-
-def first_difference(failed: Failed) -> Difference | None:
-    """The first part that differs in both sides of a comparison, perhaps by its size alone.
-
-    None: they are no such values, or are of different sizes themselves, or of kinds of which none
-    is equal to another.
-    """
-    difference = next(iter(_differences(failed)), None)
-    return difference if difference is None or difference.path else None
-
-
-def _may_be_equal(difference: Difference) -> bool:
-    """Whether both have as many items, and one is of a class that may compare itself otherwise."""
-    sized = _sized(difference)
-    if sized is None:
-        return False
-    (kind, count), (other, others) = sized
-    return count == others and not {kind, other} <= _KINDS
-
-
-def _sized(difference: Difference) -> tuple[tuple[str, int], tuple[str, int]] | None:
-    """The kinds and sizes of both sides; None: one is no collection or text."""
-    ours, theirs = (_SIZED.fullmatch(text) for text in (difference.left, difference.right))
-    if ours is None or theirs is None:
-        return None
-    return (ours[1], int(ours[2])), (theirs[1], int(theirs[2]))
-
-
-def first_other_part(failed: Failed) -> Difference | None:
-    """The first part that one side has and the other has not, or that is another value there.
-
-    None: they are no such values, or are of different kinds, or one is empty.
-    """
-    differences = _differences(failed)
-    if differences and not differences[0].path and not _is_of_size(differences[0], least=1):
-        return None
-    return next((each for each in differences if each.path and not _is_of_size(each)), None)
-
-
-def _differences(failed: Failed) -> list[Difference]:
-    """Where both sides differ, in the order of their parts; in their kinds, if that matters."""
-    left, right = failed.insides.get("left"), failed.insides.get("right")
-    if failed.op not in ("==", "is", "in", "not in", "!=") or left is None or right is None:
-        return []
-    ranks: dict[str, int] = {}
-    found = sorted(states_between(left, right), key=lambda each: _position(each.path, ranks))
-    return found[1:] if found and not found[0].path and _may_be_equal(found[0]) else found
-
-
-def _position(path: str, ranks: dict[str, int]) -> list[int]:
-    """For sorting: items of sequences by their numbers, all else as it came.
-
-    Args:
-        path: As `[0].name[2]`.
-        ranks: By what the path begins with; what is new is added.
-    """
-    position: list[int] = []
-    for step in _STEPS.finditer(path):
-        rank = ranks.setdefault(path[: step.end()], len(ranks))
-        position.append(int(step[1]) if step[1] else rank)
-    return position
-
-
-def _is_of_size(difference: Difference, least: int = 0) -> bool:
-    """Whether both are of one kind and have at least so many items, and not the same number."""
-    sized = _sized(difference)
-    if sized is None:
-        return False
-    (kind, count), (other, others) = sized
-    return kind == other and min(count, others) >= least
-
-
-def origin_of(recorded: Recorded, test: RecordedTest, returned: Returned) -> Origin | None:
-    """Where the wrong value came from; None: it is not known."""
-    phase, failed = test.failure, test.failed
-    if phase is None:
-        return None
-    search = _Search(recorded, test, returned)
-    if failed is None or not failed.op:
-        path = path_of_failure(test, phase)
-        if any(not search.is_test(call.code) for call in path):
-            return Origin(path)
-    return None if failed is None else search.run(failed)
-
-
-class _Search:
-    """Looks for the origin of the values of a failing line.
-
-    Args:
-        recorded: Has the test.
-        test: The test.
-        returned: Whether a call gave something.
-    """
-
-    def __init__(self, recorded: Recorded, test: RecordedTest, returned: Returned) -> None:
-        self._recorded, self._test, self._returned = recorded, test, returned
-        self._file, _, rest = test.nodeid.partition("::")
-        self._name = rest.partition("[")[0].rpartition("::")[2]
-        self._calls: list[Call] = []
-
-    def is_test(self, code: Code) -> bool:
-        """Whether it is the function of the test."""
-        return code.file == self._file and code.name.rpartition(".")[2] == self._name
-
-    def run(self, failed: Failed) -> Origin | None:
+    def _of_values(self, failed: Failed) -> Origin | None:
         """The origin of a side of the comparison, or else of a variable of the line."""
         self._calls = [
             call
@@ -329,7 +198,7 @@ class _Search:
             for root in phase.roots
             for call in descendants(root)
             if call.has_ended and call.ended_at <= failed.raised_at
-            if call.code.kind not in BODIES and not self.is_test(call.code)
+            if call.code.kind not in BODIES and not self._is_test(call.code)
         ]
         self._calls.sort(key=lambda call: call.ended_at)
         if not failed.op:
@@ -345,7 +214,7 @@ class _Search:
         chain = list(origin.chain)
         while origin.path and len(chain) > 1 and not _says_little(origin.text):
             is_given = any(shown == origin.text for _, shown in chain[-1].args)
-            if not is_given or self.is_test(chain[-2].code):
+            if not is_given or self._is_test(chain[-2].code):
                 break
             chain.pop()
         return replace(origin, chain=chain)
@@ -376,11 +245,11 @@ class _Search:
         if not gave:
             return None
         outer = next(filter(self._is_outer, reversed(gave)), gave[-1])
-        return Origin(_inward(outer, text, self._returned), text, side)
+        return Origin(self._inward(outer, text), text, side)
 
     def _is_outer(self, call: Call) -> bool:
         """Whether the test called it itself."""
-        return call.parent is not None and self.is_test(call.parent.code)
+        return call.parent is not None and self._is_test(call.parent.code)
 
     def _of_attribute(self, side: str, text: str, step: str) -> Origin | None:
         left = [call for call in self._calls if _has_left(self._recorded, call, step, text)]
@@ -431,8 +300,57 @@ class _Search:
             calls = () if _says_little(text) else reversed(self._calls)
             gave = next((call for call in calls if self._returned(call, text)), None)
             if gave is not None:
-                return Origin(_inward(gave, text, self._returned), text, name)
+                return Origin(self._inward(gave, text), text, name)
         return None
+
+
+class _States:
+    """Follows an object back through the calls that changed it, by the states they left it in.
+
+    Args:
+        recorded: Has the states.
+        calls: In the order of their ends.
+    """
+
+    def __init__(self, recorded: Recorded, calls: Sequence[Call]) -> None:
+        self._recorded = recorded
+        self._left: dict[tuple[str, str], list[Call]] = {}
+        for call in calls:
+            for name, state in (call.ended or {}).items():
+                self._left.setdefault((name, state), []).append(call)
+
+    def by(self, name: str, state: str, path: str) -> Call | None:
+        """The inmost call that made a part of an object what it is in a state.
+
+        Args:
+            name: By which calls have the object.
+            state: Of the object.
+            path: Of the part.
+        """
+        leaves = self._recorded.leaves
+        value, seen = leaves.get(state, {}).get(path), {state}
+        while state and (calls := self._left.get((name, state))):
+            call = calls[0]  # those around it end later
+            before = (call.begun or {}).get(name, "")
+            if leaves.get(before, {}).get(path) != value:
+                return call
+            if before in seen:
+                return None
+            seen.add(before)
+            state = before
+        return None
+
+
+def _is_call_of(statement: ast.AST | None, name: str) -> bool:
+    """Whether a statement is the call of a function, and nothing else."""
+    if not isinstance(statement, ast.Expr):
+        return False
+    value = statement.value.value if isinstance(statement.value, ast.Await) else statement.value
+    if not isinstance(value, ast.Call):
+        return False
+    function = value.func
+    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return called == name
 
 
 def _bare(code: Code) -> str:
@@ -453,16 +371,6 @@ def items_text(call: Call) -> str:
     items = [text for kind, text in call.moves or () if kind == "yield"]
     more = ", …" if len(items) > _ITEMS else ""
     return ", ".join(items[:_ITEMS]) + more
-
-
-def _inward(call: Call, text: str, returned: Returned) -> list[Call]:
-    """From a call to the inmost one that gave the same."""
-    chain = [*ancestors(call), call]
-    while True:
-        inner = [child for child in chain[-1].children if returned(child, text)]
-        if not inner or inner[-1].code.kind in BODIES:
-            return chain
-        chain.append(inner[-1])
 
 
 def _below(leaves: dict[str, str], path: str) -> dict[str, str]:

@@ -27,15 +27,7 @@ from cideldill_mcp.questions.trace.call_tree import path_text
 from cideldill_mcp.questions.why.evidence import INSIDE, ON_THE_WAY, RARITY, Finding
 from cideldill_mcp.questions.why.failure_text import failure_lines
 from cideldill_mcp.questions.why.only_here import only_here, run_until_failure
-from cideldill_mcp.questions.why.origin import (
-    Origin,
-    Returned,
-    fed_by,
-    items_text,
-    made_before,
-    origin_of,
-    results_of,
-)
+from cideldill_mcp.questions.why.origin import Origin, OriginSearch, items_text
 from cideldill_mcp.questions.why.swallowed import kind_of, swallowed, swallowers
 
 _PATH: Final = 1_200
@@ -125,20 +117,20 @@ def path_part(
         return _unended_part(test)
     if phase is None or not (phase.roots or phase.continued):
         return None
-    returned = Returned(files)
-    origin = origin_of(recorded, test, returned)
+    search = OriginSearch(recorded, test, files)
+    origin = search.origin()
     wanted = [] if origin is None else origin.chain
     spoken = {key_of(finding.code) for finding in findings}
     lines = path_text(test, phase, wanted, spoken, _PATH).splitlines()
     if not lines:
         return None
     lines += (f"  {text}" for text in recorded.calls_cut)
-    gave = _last_calls(recorded, test) if origin is None else _of_origin(origin, test, returned)
+    gave = _last_calls(recorded, test) if origin is None else _of_origin(origin, test, search)
     evidence = [*gave, *_of_assertion(test, phase), *_inside(origin, phase)]
     if origin is None or not origin.text:
         return Part("path", ["path:", *lines], evidence, most=_PATH + 200, least=_LEAST_PATH)
     heads = [f"path: {_came_from(origin)}"]
-    earlier = made_before(recorded, test, origin, returned)
+    earlier = search.made_before(origin)
     if earlier is not None:
         how = f"left at {earlier.path}" if earlier.path else "returned"
         heads.append(f"  before, it was {how} by {_named(earlier.call)}")
@@ -188,7 +180,7 @@ def _named(call: Call) -> str:
     return f"{call.code.name}{number}  {call.code.place}"
 
 
-def _of_origin(origin: Origin, test: RecordedTest, returned: Returned) -> list[Finding]:
+def _of_origin(origin: Origin, test: RecordedTest, search: OriginSearch) -> list[Finding]:
     """The inmost call speaks most; those above it, and what it called last, less."""
     if origin.text:
         what = f"gave {_place(origin)}: {short(origin.text, 40)}"
@@ -202,10 +194,8 @@ def _of_origin(origin: Origin, test: RecordedTest, returned: Returned) -> list[F
         for distance, call in enumerate(reversed(origin.chain[:-1]))
         if call.code is not origin.call.code
     ]
-    results = results_of(test)
     for distance, call in enumerate(reversed(origin.chain[1:])):
-        fed = fed_by(call, results, returned)
-        findings += _of_arguments(call, fed, 1.2 / (1 + distance / 2))
+        findings += _of_arguments(call, search.fed_by(call), 1.2 / (1 + distance / 2))
     inner = [
         child
         for child in [*origin.call.children, *_meanwhile(origin.call, test)]
