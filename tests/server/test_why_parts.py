@@ -348,6 +348,17 @@ def test_tasks_that_ran_while_a_call_waited_gave_what_went_into_it(
     }
 
 
+def test_the_argument_that_a_mock_was_not_to_get_is_followed(rows: Rows, tmp_path: Path) -> None:
+    rows.call("fill", begun(rows), result="'kim'")
+    message = "expected call not found.\nExpected: send('a', 'Kim')\n  Actual: send('a', 'kim')"
+    failed(rows, op="", message=message, locals=[["mock", "<Mock>"]])
+    recorded, test, files = of(rows, tmp_path)
+    assert failure_lines(test, files)[-1] == "  argument 2 was 'kim', expected 'Kim'"
+    part = path_part(recorded, test, files)
+    assert part is not None
+    assert part.lines[0] == "path: 'kim' (argument 2) was returned by fill  shop/cart.py:1"
+
+
 def test_of_nested_calls_the_outer_one_gave_what_was_changed_further(
     rows: Rows, tmp_path: Path
 ) -> None:

@@ -130,6 +130,27 @@ def test_an_exception_is_followed_to_where_it_was_raised(bench: Bench) -> None:
     assert parts_of(reply) == {"failure", "path", "suspects"}, "no other test passes"
 
 
+MOCK = """
+    from unittest.mock import Mock
+
+    def greeting(name): return f"Hello {name.strip().lower()}"
+    def send(transport, name): transport.deliver(name, greeting(name))
+
+    def test_mock():
+        transport = Mock()
+        send(transport, "Kim")
+        transport.deliver.assert_called_once_with("Kim", "Hello Kim")
+    """
+
+
+@pytest.mark.full
+def test_the_argument_that_a_mock_was_not_to_get_is_followed_to_its_origin(bench: Bench) -> None:
+    bench.write(test_mock=MOCK)
+    reply = why(bench, "test_mock.py::test_mock")
+    assert "  argument 2 was 'Hello kim', expected 'Hello Kim'\n" in reply["text"]
+    assert "path: 'Hello kim' (argument 2) was returned by greeting  " in reply["text"]
+
+
 GOES_ON = """
     import unittest
 

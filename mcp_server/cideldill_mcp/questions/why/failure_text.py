@@ -11,6 +11,7 @@ from cideldill_mcp.questions.recordings.recorded import Failed, RecordedTest
 from cideldill_mcp.questions.texts.fitting import clipped, counted, short
 from cideldill_mcp.questions.trace.call_tree import heading
 from cideldill_mcp.questions.why.differing_parts import first_other_part
+from cideldill_mcp.questions.why.mock_calls import first_other_argument
 
 _VALUE: Final = 160
 _SOURCE: Final = 100
@@ -35,6 +36,10 @@ def failure_lines(test: RecordedTest, files: SourceFiles) -> list[str]:
     elif failed.locals:
         shown = [f"{name}={short(text, 60)}" for name, text in failed.locals[:_LOCALS]]
         lines.append(f"  there: {', '.join(shown)}")
+    argument = None if failed.op else first_other_argument(failed.message)
+    if argument is not None:
+        actual, expected = around(argument.actual, argument.expected, _VALUE // 2)
+        lines.append(f"  {argument.place} was {actual}, expected {expected}")
     lines += _failed_behind(test, failed.phase)
     return lines
 

@@ -22,6 +22,7 @@ from cideldill_mcp.questions.recordings.recorded import (
 )
 from cideldill_mcp.questions.texts.call_text import path_of_failure
 from cideldill_mcp.questions.why.differing_parts import first_difference
+from cideldill_mcp.questions.why.mock_calls import first_other_argument
 from pytest_cideldill.sourcecode.quiet import literal
 
 _USUAL: Final = frozenset(
@@ -54,8 +55,8 @@ class Origin:
         chain: The calls from the test to it, outermost first; each but the first gave the value
             that the one before gave.
         text: The value; empty: it raised.
-        side: `left` or `right` of the comparison, `for left` if it was changed further, or the name
-            of a variable; empty: it raised.
+        side: `left` or `right` of the comparison, `for left` if it was changed further, the
+            argument of a mock, or the name of a variable; empty: it raised.
         path: Where in that side the value is; empty: it is the side.
     """
 
@@ -202,7 +203,7 @@ class OriginSearch:
         ]
         self._calls.sort(key=lambda call: call.ended_at)
         if not failed.op:
-            return self._of_local(failed)
+            return self._of_argument(failed) or self._of_local(failed)
         inside = first_difference(failed)
         origin = self._of_side(failed) if inside is None else self._of_inside(failed, inside)
         if origin is not None:
@@ -250,6 +251,13 @@ class OriginSearch:
     def _is_outer(self, call: Call) -> bool:
         """Whether the test called it itself."""
         return call.parent is not None and self._is_test(call.parent.code)
+
+    def _of_argument(self, failed: Failed) -> Origin | None:
+        """The last call that gave the argument of a mock that was to be another one."""
+        argument = first_other_argument(failed.message)
+        if argument is None or _says_little(argument.actual):
+            return None
+        return self._of_operand(argument.place, argument.actual)
 
     def _of_attribute(self, side: str, text: str, step: str) -> Origin | None:
         left = [call for call in self._calls if _has_left(self._recorded, call, step, text)]

@@ -40,7 +40,8 @@ _WEIGHTS: Final = {"left": 1.8, "right": 1.8, "for left": 1.2, "for right": 1.2}
 """How much it speaks for a call that a side came from it."""
 
 _OF_VARIABLE: Final = 0.6
-"""The same of a variable of the line."""
+_OF_ARGUMENT: Final = 1.8
+"""The same of a variable of the line, and of an argument that a mock got."""
 
 _CTRL_C: Final = "KeyboardInterrupt"
 
@@ -184,7 +185,8 @@ def _of_origin(origin: Origin, test: RecordedTest, search: OriginSearch) -> list
     """The inmost call speaks most; those above it, and what it called last, less."""
     if origin.text:
         what = f"gave {_place(origin)}: {short(origin.text, 40)}"
-        weight = _WEIGHTS.get(origin.side, _OF_VARIABLE)
+        other = _OF_VARIABLE if origin.side.isidentifier() else _OF_ARGUMENT
+        weight = _WEIGHTS.get(origin.side, other)
         weights = weight, weight / 3
     else:
         what, weights = f"raised {short(origin.call.error or '', 60)}", (2.0, 0.8)
