@@ -247,12 +247,7 @@ class BreakpointManager:
             try:
                 self._is_stale = False
                 self._modules = len(sys.modules)
-                bound = [
-                    protocol.Bound(
-                        each.id, each.functions, bool(each.functions), each.message, each.via
-                    )
-                    for each in self._probes.bind(started)
-                ]
+                bound = self._probes.bind(started)
             finally:
                 self._lock.release()
             started = None

@@ -27,7 +27,7 @@ from pytest_cideldill.probes.hits import Handling, Hits
 from pytest_cideldill.probes.meanings import Meanings
 from pytest_cideldill.probes.nesting import Nesting, Root, roots, young_functions
 from pytest_cideldill.probes.unhit import Fact, of_function
-from pytest_cideldill.protocol import AddBreakpoint
+from pytest_cideldill.protocol import AddBreakpoint, Bound
 from pytest_cideldill.sourcecode.names import parse_function_name
 from pytest_cideldill.sourcecode.quiet import compile_condition
 
@@ -51,16 +51,6 @@ class _Intercepted:
 
 def _nothing() -> None:
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """What a breakpoint is bound to now."""
-
-    id: str
-    functions: list[str]
-    message: str | None
-    via: str | None
 
 
 class FunctionProbes:
@@ -201,7 +191,7 @@ class FunctionProbes:
         self._nesting.forget()
         self.disarm()
 
-    def bind(self, started: Root | None = None) -> list[Binding]:
+    def bind(self, started: Root | None = None) -> list[Bound]:
         """Find the functions that the names mean now; swap and restore what changed.
 
         One scan of the garbage collector's objects (1 ms per 16,000), only with breakpoints. For a
@@ -337,17 +327,17 @@ class FunctionProbes:
         if self._record is not None:
             self._record(intercepted.code, intercepted.path)
 
-    def _binding(self, governing: FunctionProbe) -> Binding:
+    def _binding(self, governing: FunctionProbe) -> Bound:
         bound = [self._swapped[key] for key in self._keys_of(governing.id)]
         if bound:
             governing.tally.was_bound = True
             via = "attribute" if any(original_of(each.code) for each in bound) else "code"
-            return Binding(governing.id, sorted({each.path for each in bound}), None, via)
+            return Bound(governing.id, sorted({each.path for each in bound}), True, via=via)
         mine = [key for key, probe in self._hits.governing.items() if probe is governing]
         refusals = (self._refused[key] for key in mine if key in self._refused)
         message = next(refusals, None)
         message = message or self._compiled_by(governing.id) or self._meanings.why_not(governing.id)
-        return Binding(governing.id, [], message, None)
+        return Bound(governing.id, [], False, message)
 
     def _keys_of(self, id: str) -> list[int]:
         """What a breakpoint governs that is intercepted."""
