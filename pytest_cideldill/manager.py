@@ -124,15 +124,15 @@ class BreakpointManager:
     def _apply(self, command: protocol.Command) -> None:
         match command:
             case protocol.AddBreakpoint():
-                self.pauses.reply(command.request, self._add(command))
+                self._set(command, self._add)
             case protocol.SetDefaultBehavior():
                 with self._lock:
                     self._probes.set_default(command.behavior)
                 self.bind()
             case protocol.AddLine():
-                self.pauses.reply(command.request, self._add_line(command))
+                self._set(command, self._add_line)
             case protocol.AddException():
-                self.pauses.reply(command.request, self._add_exception(command))
+                self._set(command, self._add_exception)
             case protocol.RemoveBreakpoint():
                 self.pauses.reply(command.request, self._remove(command))
             case protocol.Resume():
@@ -164,9 +164,17 @@ class BreakpointManager:
         else:
             self.pauses.reply(request, error=refusal.to_plain())
 
-    def _add(self, command: protocol.AddBreakpoint) -> dict[str, Any]:
-        if self._passive:
-            return _plain(protocol.Bound(command.id, [], verified=False))
+    def _set(
+        self,
+        command: protocol.AddBreakpoint | protocol.AddLine | protocol.AddException,
+        add: Callable[[Any], protocol.Bound],
+    ) -> None:
+        """Set a breakpoint, unless nothing is armed here, and reply what it is bound to."""
+        bound = protocol.Bound(command.id, [], verified=False) if self._passive else add(command)
+        told = ("functions", "verified", "message", "via")
+        self.pauses.reply(command.request, {name: getattr(bound, name) for name in told})
+
+    def _add(self, command: protocol.AddBreakpoint) -> protocol.Bound:
         with self._lock:
             try:
                 self._probes.add(command, from_start=self._from_start)
@@ -180,11 +188,9 @@ class BreakpointManager:
         refusal = self._probes.refusal(command.id)
         if refusal is not None and not bound.verified:
             raise Refusal(ErrorCode.CANNOT_INTERCEPT, refusal, function=command.function_name)
-        return _plain(bound)
+        return bound
 
-    def _add_line(self, command: protocol.AddLine) -> dict[str, Any]:
-        if self._passive:
-            return _plain(protocol.Bound(command.id, [], verified=False))
+    def _add_line(self, command: protocol.AddLine) -> protocol.Bound:
         with self._lock:
             try:
                 probe = self.lines.want(command, from_start=self._from_start)
@@ -196,15 +202,13 @@ class BreakpointManager:
                 self.lines.arm(probe.spec.file)
             self._guard.pin(True)
         bound = self._bound[command.id] = self.lines.bound(command.id)
-        return _plain(bound)
+        return bound
 
-    def _add_exception(self, command: protocol.AddException) -> dict[str, Any]:
-        if self._passive:
-            return _plain(protocol.Bound(command.id, [], verified=False))
+    def _add_exception(self, command: protocol.AddException) -> protocol.Bound:
         with self._lock:
             bound = self.raises.want(command, from_start=self._from_start)
         self._want_events()
-        return _plain(bound)
+        return bound
 
     def _remove(self, command: protocol.RemoveBreakpoint) -> dict[str, Any]:
         with self._lock:
@@ -338,8 +342,3 @@ class BreakpointManager:
 
 def _ignore(_worker: str) -> None:
     """No process relays tests of workers but xdist's controller."""
-
-
-def _plain(bound: protocol.Bound) -> dict[str, Any]:
-    """The reply to who sets a breakpoint."""
-    return {name: getattr(bound, name) for name in ("functions", "verified", "message", "via")}
