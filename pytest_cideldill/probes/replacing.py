@@ -6,7 +6,7 @@ Runs in the process under test; looks names up in modules that are loaded, and r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter
+from inspect import Parameter
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -16,6 +16,7 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.patching.code_swap import is_stand_in, original_code
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.substitute import original_of
+from pytest_cideldill.patching.trampolines import TrampolineParameters
 from pytest_cideldill.probes.naming import Naming
 from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import Precision, parse_function_name
@@ -151,22 +152,18 @@ def _shape_wanted(function: FunctionType) -> _Shape:
 
 
 def _shape(function: FunctionType) -> _Shape:
-    code = original_code(code_of(function))
-    names = list(code.co_varnames)
-    count = code.co_argcount
-    first_default = count - len(function.__defaults__ or ())
+    parameters = TrampolineParameters.of(original_code(code_of(function)))
+    first_default = len(parameters.positional) - len(function.__defaults__ or ())
     shape = []
-    for index, name in enumerate(names[:count]):
-        kind = "/" if index < code.co_posonlyargcount else ""
+    for index, name in enumerate(parameters.positional):
+        kind = "/" if index < parameters.positional_only else ""
         shape.append((name, kind, index >= first_default))
-    rest = names[count + code.co_kwonlyargcount :]
-    if code.co_flags & CO_VARARGS:
-        shape.append((rest.pop(0), "*", False))
+    if parameters.var_positional is not None:
+        shape.append((parameters.var_positional, "*", False))
     named = function.__kwdefaults__ or {}
-    for name in names[count : count + code.co_kwonlyargcount]:
-        shape.append((name, "=", name in named))
-    if code.co_flags & CO_VARKEYWORDS:
-        shape.append((rest.pop(0), "**", False))
+    shape += [(name, "=", name in named) for name in parameters.keyword_only]
+    if parameters.var_keyword is not None:
+        shape.append((parameters.var_keyword, "**", False))
     return tuple(shape)
 
 
