@@ -8,8 +8,8 @@ thread that calls.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from types import CodeType, CoroutineType, GeneratorType
-from typing import Any, Protocol
+from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType
+from typing import Any, Final, Protocol
 
 from pytest_cideldill.patching.code_swap import makes
 
@@ -69,12 +69,7 @@ def follow(
         returned: Gets what it returned, and gives what it is to return.
         failed: Gets what it raised; gives what it is to return instead, or None.
     """
-    kind = makes(code)
-    drive: Callable[[Any, Any, Any], Any] = _follow_async_generator
-    if kind is GeneratorType:
-        drive = _follow_generator
-    elif kind is CoroutineType:
-        drive = _follow_coroutine
+    drive, _ = _BY_KIND[makes(code)]
     following = drive(made, returned, failed)
     following.__name__, following.__qualname__ = made.__name__, made.__qualname__
     return following
@@ -143,12 +138,7 @@ def _origin(error: Exception) -> str:
 
 def _imitation(code: CodeType, result: Any, error: Exception | None) -> Any:
     """A generator of the result's items, or a coroutine that gives it; with an error it raises."""
-    kind = makes(code)
-    make: Callable[[Any, Exception | None], Any] = _async_generator
-    if kind is GeneratorType:
-        make = _generator
-    elif kind is CoroutineType:
-        make = _coroutine
+    _, make = _BY_KIND[makes(code)]
     made = make(result, error)
     made.__name__, made.__qualname__ = code.co_name, code.co_qualname
     return made
@@ -174,3 +164,11 @@ async def _async_generator(items: Any, error: Exception | None) -> AsyncIterator
         raise error
     for item in () if items is None else items:
         yield item
+
+
+_BY_KIND: Final[dict[type | None, tuple[Callable[..., Any], Callable[..., Any]]]] = {
+    GeneratorType: (_follow_generator, _generator),
+    CoroutineType: (_follow_coroutine, _coroutine),
+    AsyncGeneratorType: (_follow_async_generator, _async_generator),
+}
+"""What calls make → what follows it, and what imitates it."""
