@@ -71,8 +71,8 @@ class Attributes:
         self._naming = naming
         # Breakpoint → the attribute that it has replaced.
         self._wrapped: dict[str, tuple[FunctionName, Wrapping, Lead]] = {}
-        self.refusals: dict[str, list[str]] = {}
-        """Breakpoint → why what it leads to can't be intercepted."""
+        self.refusals: dict[str, str] = {}
+        """Breakpoint → why what it leads to can't be intercepted; the first reason."""
 
     def follow(
         self, breakpoints: Collection[FunctionProbe], defined: Container[str]
@@ -110,12 +110,11 @@ class Attributes:
             try:
                 yield from self._from(place, breakpoint)
             except _Unreachable as reason:
-                self.refusals.setdefault(breakpoint.id, []).append(str(reason))
+                self.refusals.setdefault(breakpoint.id, str(reason))
 
     # --- where ------------------------------------------------------------------------------
 
     def _places(self, name: FunctionName) -> Iterator[AttributePlace]:
-        parts = name.target.split(".")
         if name.precision is Precision.BARE:
             for module in self._naming.user_modules():
                 value = module_dict_of(module).get(name.target)
@@ -124,7 +123,7 @@ class Attributes:
                         module, name.target, f"{module.__name__}.{name.target}", value
                     )
         elif name.precision is Precision.EXACT and "<" not in name.target:
-            for module, rest in self._starts(name, parts):
+            for module, rest in self._starts(name):
                 place = walk(module, rest)
                 if place is not None:
                     yield place
@@ -141,10 +140,9 @@ class Attributes:
             file_of(code_of(function), function.__globals__)
         )
 
-    def _starts(
-        self, name: FunctionName, parts: list[str]
-    ) -> Iterator[tuple[ModuleType, list[str]]]:
+    def _starts(self, name: FunctionName) -> Iterator[tuple[ModuleType, list[str]]]:
         """Modules that a name may begin with, and what is left of it."""
+        parts, least = name.target.split("."), 1
         if name.path is not None:
             for module in list(sys.modules.values()):
                 file = file_of_module(module)
@@ -152,8 +150,8 @@ class Attributes:
                     yield module, parts
             return
         if name.module is not None:
-            parts = [*name.module.split("."), *parts]
-        least = len(name.module.split(".")) if name.module is not None else 1
+            of_module = name.module.split(".")
+            parts, least = [*of_module, *parts], len(of_module)
         for start, rest in loaded_prefixes(parts, least):
             if is_kind(start, ModuleType):
                 yield start, rest

@@ -60,8 +60,7 @@ class Meanings:
 
     def why_not(self, id: str) -> str | None:
         """Why what a name leads to can't be intercepted, or is governed by others."""
-        refused = self._attributes.refusals.get(id)
-        return refused[0] if refused else self._overruled.message(id)
+        return self.refusal(id) or self._overruled.message(id)
 
     def deciding(self, id: str) -> list[str]:
         """Ids of the breakpoints that decide about functions of the name of this one."""
@@ -69,7 +68,7 @@ class Meanings:
 
     def refusal(self, id: str) -> str | None:
         """Why what a name leads to can't be intercepted."""
-        return next(iter(self._attributes.refusals.get(id, ())), None)
+        return self._attributes.refusals.get(id)
 
     def beside(self, name: FunctionName) -> str | None:
         """A note on functions of a name that are no user code because of where they are."""
