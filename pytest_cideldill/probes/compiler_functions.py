@@ -51,14 +51,12 @@ class Compiled:
         """Whether code with this id is known to be compiled."""
         return key in self._known
 
-    def look(self, function: FunctionType) -> str | None:
-        """The compiler of a function; remembered for its code, and the code inside."""
+    def look(self, function: FunctionType) -> None:
+        """Find the compiler of a function, and remember it for its code and the code inside."""
         code = original_code(code_of(function))
-        compiler = self.by(code)
-        if compiler is None and (compiler := self._of(function, code)) is not None:
+        if not self.has(id(code)) and (compiler := self._of(function, code)) is not None:
             for each in (code, *codes_in(code)):
                 self._known[id(each)] = (each, compiler)
-        return compiler
 
     def _of(self, function: FunctionType, code: CodeType) -> str | None:
         place = _place(function, code)

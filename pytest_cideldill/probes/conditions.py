@@ -71,8 +71,6 @@ class Conditions:
 
     def reason(self, governing: FunctionProbe, frame: FrameType) -> str | None:
         """Why the call in a trampoline's frame pauses, None when its condition says no."""
-        if not governing.spec.condition:
-            return "breakpoint"
         code = frame.f_code
         judges = self._judges.get(governing.id)
         known = None if judges is None else judges.get(id(code))

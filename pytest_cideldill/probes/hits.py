@@ -247,9 +247,9 @@ class Hits:
         chosen = self.narrowing.chosen(key, args)
         return self._as_of_now(chosen) if chosen is not None and self.may_act(chosen) else None
 
-    def _now(self, key: int, id: str | None) -> FunctionProbe | None:
+    def _now(self, key: int, id: str) -> FunctionProbe | None:
         """The breakpoint that governs a function by now."""
-        if id is not None and key in self.narrowing.choices:
+        if key in self.narrowing.choices:
             return self._breakpoints.get(id)
         return self.governing.get(key)
 

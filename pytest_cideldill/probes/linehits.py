@@ -10,7 +10,6 @@ from _thread import get_ident
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import CodeType, FrameType
-from typing import Final
 
 from pytest_cideldill.evaluation.messages import MAX_TEXT, RenderedMessage
 from pytest_cideldill.evaluation.time_limit import Overtime
@@ -25,8 +24,6 @@ from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.codes import CodeKey
 from pytest_cideldill.sourcecode.quiet import compile_condition
 from pytest_cideldill.sourcecode.template import parse_template
-
-_args_of: Final = BaseException.__dict__["args"].__get__
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,7 +298,7 @@ class LineProbes:
                 table.pop(key, None)
 
     def _made(self, code: CodeType, file: str) -> dict[int, tuple[Watcher, ...]]:
-        present = self._watchers.get(id(code), _NO_WATCHERS)
+        present = self._watchers.get(id(code), {})
         key = key_of(code)
         watchers: dict[int, tuple[Watcher, ...]] = {}
         for probe in self._by_file.get(file, ()):
@@ -324,7 +324,6 @@ class LineProbes:
             self._on_bound(watcher.probe.spec.id)
 
 
-_NO_WATCHERS: Final[dict[int, tuple[Watcher, ...]]] = {}
 _TRIAL: Final = compile("", "<trial>", "exec")
 
 
