@@ -111,15 +111,15 @@ def arguments_of(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def is_trampoline(code: CodeType) -> bool:
     """Whether `code` is one of our trampolines, which carry the user's file name and line."""
-    # Without a call of `_receiver_of` or a comparison, as this runs at each recorded call.
+    # Without a further call or a comparison, as this runs at each recorded call.
     kind = type(consts[-1]) if (consts := code.co_consts) else None
     return kind is _Swapped or kind is Planted
 
 
 def original_code(code: CodeType) -> CodeType:
     """The code object that a trampoline replaces; any other code object itself."""
-    receiver = _receiver_of(code)
-    return code if receiver is None else receiver.original
+    original: CodeType = code.co_consts[-1].original if is_trampoline(code) else code
+    return original
 
 
 def is_stand_in(function: FunctionType) -> bool:
@@ -215,9 +215,6 @@ class Planted(_Receiver):
     call.__code__ = call.__code__.replace(co_filename=_FILE)
 
 
-_RECEIVERS: Final = (_Swapped, Planted)
-
-
 def _rename(made: Any, function: FunctionType | None, code: CodeType) -> None:
     """Give a generator the name of its function instead of the stand-in's."""
     made.__name__ = code.co_name if function is None else function.__name__
@@ -226,12 +223,6 @@ def _rename(made: Any, function: FunctionType | None, code: CodeType) -> None:
 
 def _passing(code: CodeType) -> Planted:
     return Planted(code, lambda *_: PASS, lambda: None)
-
-
-def _receiver_of(code: CodeType) -> _Receiver | None:
-    consts = code.co_consts
-    last = consts[-1] if consts else None
-    return last if type(last) in _RECEIVERS else None
 
 
 TAKEN: Final = FRAMES if sys.version_info >= (3, 12) else 8

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from keyword import iskeyword
 from types import CodeType, FrameType, FunctionType
@@ -88,7 +88,7 @@ class FunctionTraces:
         return on_start, on_end
 
     def _ending(self, trace: AddTrace, code: CodeType) -> Ended:
-        names = [*_names_of(code), NAMES[trace.at]]
+        names = [*code.co_varnames, *code.co_cellvars, *code.co_freevars, NAMES[trace.at]]
         names = list(dict.fromkeys(name for name in names if _is_name(name)))
         stub, unbound = _stub(names), object()
         log = self._logging(trace, stub)
@@ -152,12 +152,6 @@ def _stub(names: list[str]) -> CodeType:
     exec(text, namespace)
     code: CodeType = namespace["stub"].__code__
     return code
-
-
-def _names_of(code: CodeType) -> Iterator[str]:
-    yield from code.co_varnames
-    yield from code.co_cellvars
-    yield from code.co_freevars
 
 
 def _is_name(name: str) -> bool:

@@ -57,10 +57,7 @@ class Naming:
 
     def user_modules(self) -> Iterator[ModuleType]:
         """The modules of user code that are loaded."""
-        for module in list(sys.modules.values()):
-            file = file_of_module(module)
-            if file is not None and self._project.is_user(file):
-                yield module
+        return filter(self.is_user, list(sys.modules.values()))
 
     def is_user(self, module: ModuleType) -> bool:
         """Whether a module is user code."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from dis import opmap
 from functools import partial
+from operator import itemgetter
 from types import FrameType, TracebackType
 from typing import Final
 
@@ -199,7 +200,7 @@ class RaiseProbes:
                 found.append((distance, probe))
             if is_news:
                 self._send(probe.bound)
-        return [probe for _, probe in sorted(found, key=_by_distance)]
+        return [probe for _, probe in sorted(found, key=itemgetter(0))]
 
     def _replace(self, probes: dict[str, RaiseProbe]) -> None:
         self._probes = probes
@@ -218,7 +219,3 @@ class RaiseProbes:
 
     def _is_meant(self, cls: type) -> bool:
         return any(probe.spec.first_chance for probe in self._meaning(cls))
-
-
-def _by_distance(found: tuple[int, RaiseProbe]) -> int:
-    return found[0]

@@ -182,7 +182,8 @@ def _fact(why: str | None, watching: Watching, **details: object) -> Fact:
 def _is_known_absent(name: FunctionName) -> bool:
     """Whether the place that a name leads to is loaded, so that its function would be known."""
     if name.path is not None:
-        return any(map(name.is_in, _relative_files()))
+        files = map(file_of_module, list(sys.modules.values()))
+        return any(name.is_in(file.replace(os.sep, "/")) for file in files if file is not None)
     if name.module is not None:
         return name.module in sys.modules
     return name.is_exact and _leads_into_loaded(name.target)
@@ -195,8 +196,3 @@ def _leads_into_loaded(path: str) -> bool:
     module, rest = nearest
     names = names_of_module(module) or {}
     return len(rest) == 1 or rest[0] in names or "__path__" not in names
-
-
-def _relative_files() -> list[str]:
-    paths = map(file_of_module, list(sys.modules.values()))
-    return [path.replace(os.sep, "/") for path in paths if path is not None]
