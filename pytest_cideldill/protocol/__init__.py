@@ -70,6 +70,9 @@ def from_plain(data: dict[str, Any]) -> Message:
     if (wrong := misfit(cls, data)) is not None:
         raise MalformedMessage(str(kind), wrong)
     message: Message = cls(**{name: data[name] for name in _FIELDS[cls] if name in data})
-    if isinstance(message, Recorded) and (wrong := message.wrong_order()) is not None:
-        raise MalformedMessage(str(kind), wrong)
+    if isinstance(message, Recorded):
+        try:
+            message.places()
+        except ValueError as error:
+            raise MalformedMessage(str(kind), str(error)) from error
     return message

@@ -190,7 +190,11 @@ class Recorded:
         return [*((row, 1) for row in self.rows), *series]
 
     def places(self) -> list[list[int]]:
-        """Where the rows of `rows` stand among all, and those of each series, from 0 on."""
+        """Where the rows of `rows` stand among all, and those of each series, from 0 on.
+
+        Raises:
+            ValueError: `order` is of other rows.
+        """
         return places_of([len(self.rows), *(each["count"] for each in self.series)], self.order)
 
     def in_order(self) -> list[Row]:
@@ -200,14 +204,6 @@ class Recorded:
         for rows, places in zip(sources, self.places(), strict=True):
             placed.update(zip(places, rows, strict=True))
         return [placed[place] for place in range(len(placed))]
-
-    def wrong_order(self) -> str | None:
-        """What is wrong with `order`; None: nothing."""
-        try:
-            self.places()
-        except ValueError as error:
-            return str(error)
-        return None
 
 
 @dataclass(frozen=True, slots=True)

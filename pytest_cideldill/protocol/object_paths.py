@@ -150,21 +150,15 @@ def navigate_description(description: Mapping[str, Any], path: str) -> dict[str,
 def _known_key(step: PathStep, found: Mapping[str, Any], inner: Mapping[str, Any]) -> str | None:
     if step.key in inner:
         return step.key
+    items = [key for key in inner if key.startswith("[")]
     length = found.get("length")
     if step.kind == "item" and type(step.value) is int and step.value < 0 and type(length) is int:
         from_start = f"[{length + step.value}]"
-        return from_start if from_start in inner and _is_sequence(inner) else None
-    if step.kind == "position" and step.value < len(inner):
-        # Of a list, or of a dictionary whose keys are literals.
-        items = [key for key in inner if key.startswith("[")]
-        return items[step.value] if step.value < len(items) else None
-    return None
-
-
-def _is_sequence(inner: Mapping[str, Any]) -> bool:
-    """Whether the items are those of a list: numbered from 0."""
-    items = [key for key in inner if key.startswith("[")]
-    return items == [f"[{number}]" for number in range(len(items))]
+        is_sequence = items == [f"[{number}]" for number in range(len(items))]
+        return from_start if is_sequence and from_start in items else None
+    # A position of a list, or of a dictionary whose keys are literals.
+    is_there = step.kind == "position" and step.value < len(items)
+    return items[step.value] if is_there else None
 
 
 def missing(place: str, step: str, keys: list[str]) -> Unreachable:
