@@ -130,15 +130,23 @@ class Project:
 
     def is_inside(self, folder: str) -> bool:
         """Whether the rootdir is somewhere below a folder."""
-        return _is_in(os.path.realpath(folder), self.rootdir)
+        return self.rootdir.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep)
 
     def beside(self, filename: str) -> str | None:
         """The value of `user_paths` that makes the code of a file beside the rootdir the user's.
 
         None if the file is not below the start folder of the process, or is the user's already.
         """
-        path = self._path_beside(filename)
-        return path and f"beside the rootdir: cideldill_user_paths = {path} makes it user code"
+        if self._around is None or filename.startswith("<") or self.is_user(filename):
+            return None
+        path, start = self.real(filename), self._start.rstrip(os.sep) + os.sep
+        if self.is_ours(filename) or is_installed(path) or not self._around.holds(path):
+            return None
+        first = path[len(start) :].split(os.sep)[0]
+        if first.startswith("."):
+            return None
+        value = os.path.relpath(start + first, self.rootdir)
+        return f"beside the rootdir: cideldill_user_paths = {value} makes it user code"
 
     def source_of(self, module: str, filename: str) -> str | None:
         """The file of the project from which a module was installed, judged by names.
@@ -155,15 +163,6 @@ class Project:
                 if os.path.isfile(file) and self.is_user(file):
                     return self.relative(file)
         return None
-
-    def _path_beside(self, filename: str) -> str | None:
-        if self._around is None or filename.startswith("<") or self.is_user(filename):
-            return None
-        path, start = self.real(filename), self._start.rstrip(os.sep) + os.sep
-        if self.is_ours(filename) or is_installed(path) or not self._around.holds(path):
-            return None
-        first = path[len(start) :].split(os.sep)[0]
-        return None if first.startswith(".") else os.path.relpath(start + first, self.rootdir)
 
     def _name(self, filename: str) -> str:
         path = self.real(filename)
@@ -195,10 +194,6 @@ def _current_folder() -> str | None:
         return os.path.realpath(os.getcwd())
     except OSError:  # it was removed
         return None
-
-
-def _is_in(folder: str, path: str) -> bool:
-    return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 class _Tree:

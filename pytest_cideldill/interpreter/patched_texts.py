@@ -87,11 +87,10 @@ def missing() -> list[str]:
 
 def serve_lines(linecache: Any) -> None:
     """Have a copy of `linecache` give the lines of patched files, also after `clearcache`."""
-    if _texts:
-        linecache.updatecache = _updatecache(linecache, linecache.updatecache)
+    if not _texts:
+        return
+    original = linecache.updatecache
 
-
-def _updatecache(linecache: Any, original: Any) -> Any:
     def updatecache(filename: Any, module_globals: Any = None) -> list[str]:
         lines = lines_of(filename)
         if lines is None:
@@ -101,7 +100,7 @@ def _updatecache(linecache: Any, original: Any) -> Any:
         linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
         return lines
 
-    return updatecache
+    linecache.updatecache = updatecache
 
 
 def _patched(file: object) -> _Patched | None:

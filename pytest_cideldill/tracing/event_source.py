@@ -52,7 +52,6 @@ class BaseSource(ABC):
     def __init__(self, handlers: Handlers) -> None:
         self._handlers = handlers
         self._on_wanted_line = handlers.on_line
-        self._takes = handlers.takes
         self._quiet = handlers.quiet
         self._border = Border(handlers.is_ours, handlers.on_failure)
         self._calls = CallEvents(self._border, handlers.quiet)
@@ -276,7 +275,7 @@ class BaseSource(ABC):
 
     def _drop_line(self, code: CodeType, line: int) -> None:
         """Ignore the events of a line. It stays armed: to disarm it could race with a command."""
-        self._takes.get(id(code), {}).pop(line, None)
+        self._handlers.takes.get(id(code), {}).pop(line, None)
         lines = self._lines.get(id(code), {}).copy()
         left = {key: each for key, each in lines.items() if key != line and each is not BESIDE}
         if left:

@@ -13,6 +13,8 @@ import weakref
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
+from pytest_cideldill.interpreter.loaded_names import is_kind
+
 _BATCH: Final = 1_000
 
 _OF_PYTHON: Final = 1_000
@@ -43,7 +45,7 @@ class Frozen:
 def _reachable() -> list[FunctionType]:
     """All functions that can be reached from modules; a million objects take a second."""
     functions: list[FunctionType] = []
-    pending: list[Any] = [module for module in list(sys.modules.values()) if _is_module(module)]
+    pending: list[Any] = [each for each in list(sys.modules.values()) if is_kind(each, ModuleType)]
     seen = {id(each) for each in pending}
     seen.add(id(functions))
     while pending:
@@ -56,7 +58,3 @@ def _reachable() -> list[FunctionType]:
                 if type(referent) is FunctionType:
                     functions.append(referent)
     return functions
-
-
-def _is_module(each: object) -> bool:
-    return issubclass(type(each), ModuleType)
