@@ -21,9 +21,10 @@ from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.probes.conditions import ConditionFailure, judging
+from pytest_cideldill.probes.linehits import register_hits
 from pytest_cideldill.protocol import AddTrace
 from pytest_cideldill.protocol.current_test_file import Position
-from pytest_cideldill.protocol.rows import HitFormat, RowSink
+from pytest_cideldill.protocol.rows import RowSink
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.sourcecode.template import parse_template
 from pytest_cideldill.tracing.interface import OnEnd, OnStart
@@ -114,16 +115,7 @@ class FunctionTraces:
         judge = None
         if trace.condition is not None:
             judge = judging(trace.condition, code, overtime)
-        place = {
-            "file": lens.project.relative(trace.file),
-            "line": trace.line,
-            "function": trace.qualname,
-        }
-        is_plain = lens.redactor.is_plain
-        logged, failed = (
-            rows.number(HitFormat(trace.id, place, lens.text, is_error, is_plain))
-            for is_error in (False, True)
-        )
+        logged, failed = register_hits(rows, lens, trace, trace.qualname)
         add, now = rows.add, clock.ticking()
         next_pass, next_error = count(1).__next__, count(1).__next__
 

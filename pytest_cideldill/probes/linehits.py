@@ -17,7 +17,7 @@ from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.probes.conditions import ConditionFailure, Judge, judging
 from pytest_cideldill.probes.counting import MANY, Counter, Watching
-from pytest_cideldill.protocol import AddLine
+from pytest_cideldill.protocol import AddLine, AddTrace
 from pytest_cideldill.protocol.current_test_file import Position
 from pytest_cideldill.protocol.rows import HitFormat, RowSink
 from pytest_cideldill.rendering.display import Lens
@@ -39,22 +39,6 @@ class Surroundings:
     position: Position
     rows: RowSink
     stop: Callable[[LineProbe, FrameType, int, str], None]
-
-    def register(self, probe: LineProbe, *, condition_error: bool = False) -> int:
-        """Register how rows of a watcher become events of type `hit`.
-
-        Returns:
-            The number with which its rows begin.
-        """
-        location = {
-            "file": self.lens.project.relative(probe.spec.file),
-            "line": probe.spec.line,
-            "function": probe.key.qualname,
-        }
-        lens = self.lens
-        is_plain = lens.redactor.is_plain
-        hits = HitFormat(probe.spec.id, location, lens.text, condition_error, is_plain)
-        return self.rows.number(hits)
 
 
 class LineProbe:
@@ -231,10 +215,9 @@ def _logging(
     probe: LineProbe, judge: Judge | None, message: RenderedMessage, surroundings: Surroundings
 ) -> Callable[[FrameType], None]:
     """The hot path of a tracepoint."""
-    logged, position = surroundings.register(probe), surroundings.position
-    failed = surroundings.register(probe, condition_error=True)
-    cut, now, render = surroundings.lens.text, clock.ticking(), message.text
-    add = surroundings.rows.add
+    lens, position, rows = surroundings.lens, surroundings.position, surroundings.rows
+    logged, failed = register_hits(rows, lens, probe.spec, probe.key.qualname)
+    cut, now, render, add = lens.text, clock.ticking(), message.text, rows.add
     next_pass, next_held, limit = probe.passes.next, probe.held.next, probe.limit
     first, multiple = probe.spec.hit_count, probe.spec.multiple or 1
     logs_some, logs_all = probe.logs_some_passes, probe.logs_all_passes
@@ -267,6 +250,22 @@ def _logging(
             passed(frame)
 
     return passed_until_done if probe.spec.max_notifications else passed
+
+
+def register_hits(
+    rows: RowSink, lens: Lens, spec: AddLine | AddTrace, function: str
+) -> tuple[int, int]:
+    """Register how rows of a tracepoint become events of type `hit`.
+
+    Returns:
+        The numbers with which they begin: its messages, and where its condition raised.
+    """
+    location = {"file": lens.project.relative(spec.file), "line": spec.line, "function": function}
+    logged, failed = (
+        rows.number(HitFormat(spec.id, location, lens.text, is_error, lens.redactor.is_plain))
+        for is_error in (False, True)
+    )
+    return logged, failed
 
 
 def _is_first(probe: LineProbe, failure: ConditionFailure) -> bool:
