@@ -132,14 +132,15 @@ def exception_targets(table: bytes) -> Iterator[_Target]:
     Numbers are of six bits per byte; bit 6 says that more follow.
     """
     data = iter(table)
-    for byte in data:
-        numbers = [byte & 63]
-        while byte & 64 or len(numbers) < 4:
-            more = byte & 64
+
+    def number(byte: int) -> int:
+        value = byte & 63
+        while byte & 64:
             byte = next(data)
-            if more:
-                numbers[-1] = numbers[-1] << 6 | byte & 63
-            else:
-                numbers.append(byte & 63)
-        start, length, target, _depth = numbers
+            value = value << 6 | byte & 63
+        return value
+
+    for byte in data:
+        start, length, target = number(byte), number(next(data)), number(next(data))
+        number(next(data))  # the depth of the stack
         yield 2 * start, 2 * (start + length), 2 * target

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import tokenize
 from collections.abc import Iterator
+from itertools import groupby
 from types import CodeType
 
 from pytest_cideldill.interpreter.patched_texts import lines_of
@@ -140,13 +141,10 @@ class _Flow:
         self._is_with = statement.is_with
 
     def _lines_by_offset(self) -> dict[int, int | None]:
-        ranges = self._code.co_lines()
-        _, end, line = next(ranges)
         last: int | None = None
         lines: dict[int, int | None] = {}
         for instruction in self._instructions:
-            while instruction.offset >= end:
-                _, end, line = next(ranges)
+            line = None if instruction.positions is None else instruction.positions.lineno
             last = line if line is not None else last
             lines[instruction.offset] = last
         return lines
@@ -190,15 +188,9 @@ class _Flow:
                 yield target
 
     def _regions(self) -> Iterator[list[dis.Instruction]]:
-        region: list[dis.Instruction] = []
-        for instruction in self._instructions:
-            if instruction.offset in self._inside:
-                region.append(instruction)
-            elif region:
-                yield region
-                region = []
-        if region:
-            yield region
+        """The instructions of the statement, as far as they stand together."""
+        parts = groupby(self._instructions, key=lambda each: each.offset in self._inside)
+        return (list(region) for is_inside, region in parts if is_inside)
 
     def _targets(self) -> Iterator[int]:
         """Offsets where a line event may come although the line does not change."""
