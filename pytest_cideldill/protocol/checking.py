@@ -56,22 +56,14 @@ _PAUSE: Final[Mapping[str, str]] = {
 
 _OR_NONE: Final = " | None"
 
-_checks: dict[str, Check] = {}
 
-
+@cache
 def check_of(annotation: str) -> Check:
     """The check whether a value of JSON has a type.
 
     Args:
         annotation: Of `_NAMED`, `list[…]`, `dict[str, …]` and unions of them.
     """
-    known = _checks.get(annotation)
-    if known is None:
-        known = _checks[annotation] = _made(annotation)
-    return known
-
-
-def _made(annotation: str) -> Check:
     if annotation.endswith(_OR_NONE):
         check = check_of(annotation.removesuffix(_OR_NONE))
         return lambda value: value is None or check(value)
