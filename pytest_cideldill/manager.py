@@ -68,7 +68,7 @@ class BreakpointManager:
         self._is_stale, self._modules, self._from_start = False, 0, True
         self._is_held = False
         self._bound: dict[str, protocol.Bound] = {}  # breakpoint id → what was sent last of it
-        self.relay: Callable[[str], object] = _ignore  # set by xdist's controller
+        self.relay: Callable[[str], object] = lambda _worker: None  # set by xdist's controller
         project, stops = context.project, Stops(context, pauses)
         self._stops = stops
         calls = Calls(context, pauses, recording, stops.as_guest)
@@ -338,7 +338,3 @@ class BreakpointManager:
 
     def _on_line_bound(self, id: str) -> None:
         self._send_new([self.lines.bound(id)])
-
-
-def _ignore(_worker: str) -> None:
-    """No process relays tests of workers but xdist's controller."""

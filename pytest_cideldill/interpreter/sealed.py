@@ -202,9 +202,9 @@ class _Room:
 
     def _of_c(self, name: str, spec: ModuleSpec | None) -> ModuleType:
         """A copy of a C module, with its names as they are or as the interpreter makes them."""
-        was_loaded = name in sys.modules
-        if not was_loaded and spec is not None:
-            found = _dynamic(spec)
+        if name not in sys.modules and spec is not None:
+            found = _made_of_c(spec)
+            sys.modules.pop(name, None)  # the program has not imported it
         else:
             self._import(name)
             found = sys.modules[name]
@@ -442,15 +442,6 @@ def _anew(name: str, spec: ModuleSpec | None) -> ModuleType:
             f"{library} has replaced functions of {name} before pytest-cideldill was loaded, which "
             f"needs those of Python: have it do so in a conftest"
         )
-    return module
-
-
-def _dynamic(spec: ModuleSpec) -> ModuleType:
-    """A C module from its file, past `sys.modules`."""
-    was_loaded = spec.name in sys.modules
-    module = _made_of_c(spec)
-    if not was_loaded:
-        sys.modules.pop(spec.name, None)
     return module
 
 

@@ -55,9 +55,7 @@ def _with_fields(cls: type[Any]) -> type[Any]:
     """The class again, with slots for its fields; it has no base that is a dataclass."""
     fields: dict[str, Any] = {}
     values = dict(vars(cls))
-    for name, annotation in (
-        values["__annotations__"].items() if "__annotations__" in values else ()
-    ):
+    for name, annotation in values.get("__annotations__", {}).items():
         default = values.pop(name, dataclasses.MISSING)
         is_field = isinstance(default, dataclasses.Field)
         made: Any = default if is_field else dataclasses.field(default=default)

@@ -65,10 +65,6 @@ class Planting:
         self._places.append(place)
         return True
 
-    def take(self, function: FunctionType) -> None:
-        """Intercept a function that was made from the original code."""
-        function.__code__ = self.trampoline
-
     def undo(self) -> None:
         """Put the original back into all places; `restore` is for functions that exist already."""
         for consts, index in self._places:

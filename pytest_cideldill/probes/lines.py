@@ -255,7 +255,7 @@ class LineProbes:
             # Not in vain: for a moment nothing is armed, and another thread's hit would be lost.
             if lines != self._armed.get(key, frozenset()) or self._has_new(key, watchers):
                 try:
-                    self._begin(code, watchers, source.watch_lines(code, lines, file))
+                    self._begin(source, code, watchers, source.watch_lines(code, lines, file))
                     self._armed[key] = lines
                 except SourceUnavailable as reason:
                     self._refuse(watchers, str(reason))
@@ -274,15 +274,16 @@ class LineProbes:
         return stretch is not None and not stretch.covers(_counted(watchers))
 
     def _begin(
-        self, code: CodeType, watchers: dict[int, tuple[Watcher, ...]], held: frozenset[int]
+        self,
+        source: Source,
+        code: CodeType,
+        watchers: dict[int, tuple[Watcher, ...]],
+        held: frozenset[int],
     ) -> None:
         """These lines of a code object are watched from now on."""
         before = self._stretches.get(id(code))
         if before is not None:
             before.end()
-        source = self._source()
-        if source is None:
-            return
         stretch = self._stretches[id(code)] = LineStretch(source.ran(code), _counted(watchers))
         for watcher in _each(watchers):
             reach = watcher.probe.reach

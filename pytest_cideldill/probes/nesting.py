@@ -112,7 +112,7 @@ class Nesting:
         if planting is None or is_stand_in(function):
             return key in self._recorded
         if code_of(function) is planting.code:
-            planting.take(function)
+            function.__code__ = planting.trampoline  # it was made of the original
         return code_of(function) is planting.trampoline
 
     def one_of(self, code: CodeType) -> FunctionType | None:

@@ -116,10 +116,6 @@ _first: Final = itemgetter(0)
 _shared: Final = itemgetter(*_IN_SERIES[1:])
 
 
-def _careful(_text: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class HitFormat:
     """Makes events of type `hit` of the rows of one breakpoint.
@@ -138,7 +134,7 @@ class HitFormat:
     location: dict[str, Any]
     text_of: Callable[[str], str]
     condition_error: bool = False
-    is_plain: Callable[[str], bool] = _careful
+    is_plain: Callable[[str], bool] = lambda _text: False
 
     def __call__(self, row: Row) -> dict[str, Any]:
         """Make the event of a row."""
