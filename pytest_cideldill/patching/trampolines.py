@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from itertools import islice
 from types import CodeType
 from typing import Final
 
@@ -61,8 +61,8 @@ class TrampolineParameters:
     @classmethod
     def of(cls, code: CodeType) -> TrampolineParameters:
         names = iter(code.co_varnames)
-        positional = _take(names, code.co_argcount)
-        keyword_only = _take(names, code.co_kwonlyargcount)
+        positional = tuple(islice(names, code.co_argcount))
+        keyword_only = tuple(islice(names, code.co_kwonlyargcount))
         var_positional = next(names) if code.co_flags & inspect.CO_VARARGS else None
         var_keyword = next(names) if code.co_flags & inspect.CO_VARKEYWORDS else None
         return cls(positional, code.co_posonlyargcount, keyword_only, var_positional, var_keyword)
@@ -94,10 +94,6 @@ class TrampolineParameters:
         if self.var_keyword is not None:
             kwargs.append(f"**{self.var_keyword}")
         return f"({''.join(f'{arg}, ' for arg in args)}), {{{', '.join(kwargs)}}}"
-
-
-def _take(names: Iterator[str], count: int) -> tuple[str, ...]:
-    return tuple(next(names) for _ in range(count))
 
 
 def make(code: CodeType, receiver: object) -> CodeType:

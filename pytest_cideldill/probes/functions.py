@@ -152,11 +152,7 @@ class FunctionProbes:
         return bool(self._breakpoints)
 
     def mean_any_in(self, root: CodeType, module: str) -> bool:
-        """Whether a name may mean a function of a code object that starts and is not bound yet.
-
-        Of a module, whether it may mean any function inside. Compares names, scans nothing; called
-        whenever code starts for the first time.
-        """
+        """As `Meanings.are_in`; called whenever code starts for the first time."""
         return self._meanings.are_in(root, module, self._bound)
 
     @property

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 
 from pytest_cideldill.frames.arguments import module_name
+from pytest_cideldill.frames.frames import module_of
 from pytest_cideldill.interpreter.code_files import file_now
 from pytest_cideldill.interpreter.running import running_frames
 from pytest_cideldill.patching.code_layout import IS_KNOWN
@@ -149,12 +150,6 @@ def roots(functions: Iterable[FunctionType]) -> Iterator[Root]:
         yield original_code(code_of(function)), module_name(function)
     for frame in running_frames():
         yield original_code(frame.f_code), module_of(frame)
-
-
-def module_of(frame: FrameType) -> str:
-    """As `module_name` of the function that runs."""
-    name = frame.f_globals.get("__name__")
-    return name if type(name) is str else "?"
 
 
 def young_functions() -> list[FunctionType]:
