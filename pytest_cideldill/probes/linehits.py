@@ -51,7 +51,8 @@ class LineProbe:
         notices: The messages that were due since it was enabled, those beyond the limit included;
             not counted for a tracepoint that logs all passes: they are its passes.
         held: How often its condition held at a pass that its numbers left out.
-        reach: How near the program came to the line.
+        stretches: Of all code that has the line, while it was watched.
+        is_absent: Whether what was loaded is known to have no such line.
         was_hit: Whether it stopped, or logged a message before it was enabled again.
         watching: In how much of the run it was enabled.
         condition_errors: How often its condition raised.
@@ -65,12 +66,13 @@ class LineProbe:
         "_passes_before",
         "condition_errors",
         "held",
+        "is_absent",
         "key",
         "last_condition_error",
         "notices",
         "passes",
-        "reach",
         "spec",
+        "stretches",
         "template",
         "was_hit",
         "watching",
@@ -86,7 +88,8 @@ class LineProbe:
         self.notices = Counter()
         self._passes_before = 0
         self.held = Counter()
-        self.reach = Reach()
+        self.stretches: list[LineStretch] = []
+        self.is_absent = False
         self.was_hit = False
         self.watching = Watching(spec.enabled, from_start=from_start)
         self.condition_errors = Counter()
@@ -134,6 +137,13 @@ class LineProbe:
         """Whether its line is to be armed."""
         return self.spec.enabled and self.sent < self.limit
 
+    @property
+    def nearest(self) -> int | None:
+        """The line that ran and is nearest to its own; None: its code never ran."""
+        ran = {line for stretch in self.stretches for line in stretch.lines}
+        own = self.spec.line
+        return min(ran, key=lambda line: (abs(line - own), line), default=None)
+
     def counts(self, lens: Lens) -> dict[str, object]:
         """For `protocol.LinesPassed`."""
         error = self.last_condition_error
@@ -158,7 +168,6 @@ class Watcher:
 
     def __init__(self, probe: LineProbe, code: CodeType, surroundings: Surroundings) -> None:
         self.probe = probe
-        self.passed: Callable[[FrameType], None]
         judge = None
         if probe.spec.condition:
             judge = judging(probe.spec.condition, code, surroundings.overtime)
@@ -309,23 +318,3 @@ class LineStretch:
     def _passed_now(self) -> set[int]:
         passed = {line for passes, (line, n) in self._watched.items() if passes.value > n}
         return self._passed | passed
-
-
-class Reach:
-    """How near the program came to the line of one probe.
-
-    Attributes:
-        stretches: Of all code that has the line, while the probe watched it.
-        is_absent: Whether what was loaded is known to have no such line.
-    """
-
-    __slots__ = ("is_absent", "stretches")
-
-    def __init__(self) -> None:
-        self.stretches: list[LineStretch] = []
-        self.is_absent = False
-
-    def nearest(self, line: int) -> int | None:
-        """The line that ran and is nearest to this one; None: its code never ran."""
-        ran = {each for stretch in self.stretches for each in stretch.lines}
-        return min(ran, key=lambda each: (abs(each - line), each), default=None)

@@ -232,7 +232,7 @@ class LineProbes:
                 self._arm(code, file)
         if root.co_name == "<module>":  # all that the file has: it may be another text by now
             for probe in probes:
-                probe.reach.is_absent |= probe.key not in met
+                probe.is_absent |= probe.key not in met
 
     def _is_loaded(self, file: str) -> bool:
         return file in self._loaded or is_imported(self._project, file)
@@ -286,11 +286,10 @@ class LineProbes:
             before.end()
         stretch = self._stretches[id(code)] = LineStretch(source.ran(code), _counted(watchers))
         for watcher in _each(watchers):
-            reach = watcher.probe.reach
             if watcher.probe.spec.line in held:
-                reach.stretches.append(stretch)
+                watcher.probe.stretches.append(stretch)
             else:
-                reach.is_absent = True
+                watcher.probe.is_absent = True
 
     def _drop(self, key: int) -> None:
         """Forget code in which nothing is watched."""

@@ -58,12 +58,11 @@ def of_line(probe: LineProbe, is_loaded: Callable[[str], bool]) -> Fact:
         return _fact("disabled", watching)
     if times := probe.passes.value:
         return _fact("condition_false", watching, times=times, held=probe.held.value)
-    nearest = probe.reach.nearest(spec.line)
-    if nearest is not None:
+    if (nearest := probe.nearest) is not None:
         return _fact("line_not_reached", watching, line=nearest)
-    if probe.reach.stretches:
+    if probe.stretches:
         return _fact("never_called", watching)
-    if probe.reach.is_absent:
+    if probe.is_absent:
         return _fact("no_code", watching)
     if is_loaded(spec.file):
         return _fact("never_called", watching)
