@@ -24,9 +24,6 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.sourcecode.names import FunctionName, Precision
 from pytest_cideldill.tracing.interface import existing_functions
 
-Governing = dict[int, FunctionProbe]
-"""id(function) → the breakpoint that governs it."""
-
 
 class Meanings:
     """Finds the functions that the names of breakpoints mean, and what governs each of them.
@@ -112,7 +109,7 @@ class Meanings:
 
     def of(
         self, functions: list[FunctionType], is_apart: Callable[[FunctionType, FunctionProbe], bool]
-    ) -> tuple[list[FunctionType], Governing]:
+    ) -> tuple[list[FunctionType], dict[int, FunctionProbe]]:
         """Those of the functions that names mean, and by id the breakpoint that governs each.
 
         `is_apart`: whether a function is left out, as its code decides about it.

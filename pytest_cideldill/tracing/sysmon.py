@@ -512,15 +512,13 @@ class MonitoringSource(BaseSource):
 
 # --- the callback of lines ----------------------------------------------------------------------
 
-LineCallback = Callable[[CodeType, int], Any]
-
 
 def line_callback(
     takes: Takes,
     quiet: Collection[int],
     other_line: Callable[[CodeType, int, FrameType], Any],
     is_theirs: Callable[[BaseException, FrameType, int], bool],
-) -> LineCallback:
+) -> Callable[[CodeType, int], Any]:
     """The callback for `LINE`: as short a path as there is, on the thread that passes the line.
 
     It is a closure, as a method would look up each attribute of the source at every line.
