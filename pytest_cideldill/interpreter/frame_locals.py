@@ -23,8 +23,8 @@ from typing import Any, Final
 _OPTIMIZED: Final = inspect.CO_OPTIMIZED
 """Flag of functions; the `f_locals` of other code is its namespace."""
 
-_LATE: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-"""Flags of code whose frame a program can look at before it starts."""
+GENERATORS: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+"""Flags of generators and coroutines: a program can look at their frames before they start."""
 
 _CELLS: Final = ("__class__", "__classdict__")
 """Variables of a class body that are not in its namespace, for the functions in it."""
@@ -180,7 +180,7 @@ _UNSHARED: Final = 4
 
 def has_no_snapshot_yet(code: CodeType) -> bool:
     """Whether calls of code have no snapshot when they start, or one that was just renewed."""
-    is_late = bool(code.co_flags & _LATE) and _IS_BESIDE
+    is_late = bool(code.co_flags & GENERATORS) and _IS_BESIDE
     return bool(_FLAG and code.co_flags & _OPTIMIZED) and not is_late
 
 

@@ -23,7 +23,7 @@ from types import (
 from typing import Any, Final
 from weakref import ref
 
-from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.interpreter.frame_locals import GENERATORS, read_locals
 from pytest_cideldill.patching.code_layout import function_of
 from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.patching.trampolines import (
@@ -47,7 +47,6 @@ _KINDS: Final = {
     inspect.CO_ASYNC_GENERATOR: AsyncGeneratorType,
 }
 _getframe: Final = sys._getframe
-_ANY_KIND: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 # `warnings` leaves frames of the import system out when it counts the stack levels, and knows them
 # by these words in the name of the file.
@@ -129,7 +128,7 @@ def is_stand_in(function: FunctionType) -> bool:
 
 def makes(code: CodeType) -> type | None:
     """The type that calls of a function with this code make first: a generator, a coroutine."""
-    return _KINDS.get(code.co_flags & _ANY_KIND)
+    return _KINDS.get(code.co_flags & GENERATORS)
 
 
 def stand_in(code: CodeType, globals_: dict[str, Any], cells: tuple[CellType, ...]) -> FunctionType:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from types import CodeType
 
+from pytest_cideldill.interpreter.frame_locals import GENERATORS
 from pytest_cideldill.interpreter.patched_texts import lines_of
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.sourcecode.quiet import tokens
@@ -33,7 +34,6 @@ _ENTERS_WITH = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL"})
 _THROWN = "CLEANUP_THROW"
 """The instruction for an exception in an `await`, where 3.13 repeats the event of the line."""
 
-_AWAITS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
 _NONE: frozenset[int] = frozenset()
 
@@ -44,7 +44,7 @@ def repeats(code: CodeType, line: int, file: str) -> frozenset[int]:
     Empty if every event counts, or if the source can't be read.
     """
     is_single = len([start for start, number in _runs(code) if number == line]) < 2
-    if is_single and not code.co_flags & _AWAITS:
+    if is_single and not code.co_flags & GENERATORS:
         return _NONE
     statement = _statement(code, line, file)
     return _NONE if statement is None else _Flow(code, statement).repeats(line)

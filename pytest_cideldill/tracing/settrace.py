@@ -13,7 +13,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from pytest_cideldill.interpreter.code_files import frame_file
-from pytest_cideldill.interpreter.frame_locals import keep_as_they_are
+from pytest_cideldill.interpreter.frame_locals import GENERATORS, keep_as_they_are
 from pytest_cideldill.interpreter.running import current_frames, running_frames
 from pytest_cideldill.tracing.code_shapes import RETURN, YIELD, Raised, Shape
 from pytest_cideldill.tracing.event_source import BESIDE, BaseSource
@@ -22,7 +22,6 @@ from pytest_cideldill.tracing.interface import Handlers, Left, Raises, Trail
 from pytest_cideldill.tracing.trails import how_it_yields
 
 _set_traceback = BaseException.__dict__["__traceback__"].__set__
-_GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
 class TracingSource(BaseSource):
@@ -313,7 +312,7 @@ class TracingSource(BaseSource):
 
     def _needs_lines(self, key: int, frame: FrameType) -> bool:
         # In a generator, to distinguish a yield from an exception that leaves at a yield.
-        kept = key in self._lines or bool(frame.f_code.co_flags & _GENERATORS)
+        kept = key in self._lines or bool(frame.f_code.co_flags & GENERATORS)
         return kept or bool(self._followed and self._trails.on(frame.f_code))
 
     def _left(self, key: int, frame: FrameType, result: object) -> None:
