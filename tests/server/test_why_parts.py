@@ -359,6 +359,34 @@ def test_the_argument_that_a_mock_was_not_to_get_is_followed(rows: Rows, tmp_pat
     assert part.lines[0] == "path: 'kim' (argument 2) was returned by fill  shop/cart.py:1"
 
 
+@for_each(
+    ("message", "suspects"),
+    [
+        ("Regex pattern did not match.\n  Expected regex: 'b'", ["parsed", "load"]),
+        ('"b" does not match "a"', ["parsed", "load"]),
+        ("something else", ["later", "load"]),
+    ],
+)
+def test_an_exception_with_another_text_is_followed_to_where_it_was_raised(
+    message: str, suspects: list[str], tmp_path: Path
+) -> None:
+    rows = Rows(str(tmp_path))
+    rows.test()
+    root = begun(rows)
+    load = rows.begin("load", root)
+    rows.call("parsed", load, error="ValueError: a")
+    rows.add("unwind", load, "ValueError: a")
+    rows.call("later", root, result="'a'")
+    shown = rows.begin("Own.__str__", root, via="_pytest._code")
+    rows.add("return", shown, "'a'")
+    failed(rows, op="", message=message, left="", right="")
+    recorded, test, files = of(rows, tmp_path)
+    part = path_part(recorded, test, files)
+    assert part is not None
+    ranked = culprits(part.evidence, of_tests(recorded))
+    assert [each.code.name for each in ranked[:2]] == suspects
+
+
 def test_of_nested_calls_the_outer_one_gave_what_was_changed_further(
     rows: Rows, tmp_path: Path
 ) -> None:

@@ -42,6 +42,9 @@ _GENERATORS: Final = frozenset({"generator", "async_generator"})
 _ITEMS: Final = 4
 """Items that are shown of those that a generator yielded."""
 
+_MISMATCH: Final = re.compile(r"Regex pattern did not match|\".*\" does not match \"", re.DOTALL)
+"""Of pytest and of `unittest`."""
+
 _CALLED: Final = re.compile(r"(\w+)\(")
 _STEP: Final = re.compile(r"(?:\.\w+|\['[^']*'\]|\[\d+\])$")
 """The attribute or item at the end of an expression."""
@@ -203,7 +206,8 @@ class OriginSearch:
         ]
         self._calls.sort(key=lambda call: call.ended_at)
         if not failed.op:
-            return self._of_argument(failed) or self._of_local(failed)
+            found = self._of_argument(failed) or self._of_mismatch(failed)
+            return found or self._of_local(failed)
         inside = first_difference(failed)
         origin = self._of_side(failed) if inside is None else self._of_inside(failed, inside)
         if origin is not None:
@@ -258,6 +262,21 @@ class OriginSearch:
         if argument is None or _says_little(argument.actual):
             return None
         return self._of_operand(argument.place, argument.actual)
+
+    def _of_mismatch(self, failed: Failed) -> Origin | None:
+        """The call that raised what `pytest.raises(…, match=…)` or `assertRaisesRegex` expected
+        with another text.
+        """
+        if _MISMATCH.match(failed.message) is None:
+            return None
+        raised = (call for call in reversed(self._calls) if call.error is not None)
+        outer = next(filter(self._is_outer, raised), None)
+        if outer is None:
+            return None
+        chain = [*ancestors(outer), outer]
+        while inner := [call for call in chain[-1].children if call.error == outer.error]:
+            chain.append(inner[-1])
+        return Origin(chain)
 
     def _of_attribute(self, side: str, text: str, step: str) -> Origin | None:
         left = [call for call in self._calls if _has_left(self._recorded, call, step, text)]

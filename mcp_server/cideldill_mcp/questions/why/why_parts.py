@@ -274,6 +274,7 @@ def _last_calls(recorded: Recorded, test: RecordedTest) -> list[Finding]:
     calls = [child for root in roots for child in root.children]
     if failed is not None:
         calls = [call for call in calls if call.begun_at <= failed.raised_at]
+    calls = [call for call in calls if not call.via] or calls  # not a `__str__` that pytest calls
     last = {call.code.number: call for call in reversed(calls[-4:])}
     found = []
     for at, call in enumerate(last.values()):
