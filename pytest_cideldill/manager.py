@@ -171,8 +171,8 @@ class BreakpointManager:
     ) -> None:
         """Set a breakpoint, unless nothing is armed here, and reply what it is bound to."""
         bound = protocol.Bound(command.id, [], verified=False) if self._passive else add(command)
-        told = ("functions", "verified", "message", "via")
-        self.pauses.reply(command.request, {name: getattr(bound, name) for name in told})
+        shown = ("functions", "verified", "message", "via")
+        self.pauses.reply(command.request, {name: getattr(bound, name) for name in shown})
 
     def _add(self, command: protocol.AddBreakpoint) -> protocol.Bound:
         with self._lock:

@@ -127,8 +127,8 @@ def test_a_mistake_that_left_its_function_tells_of_that_function(tmp_path: Path)
     caught(rows, "KeyError: 'a'", 2)
     caught(rows, "NameError: here", 3, unwound=0)
     rows.end("failed", "AssertionError", 9)
-    telling = [each for each in swallowers(_test(rows, tmp_path), 3) if each.is_telling]
-    assert [(each.code.name, each.reason) for each in telling] == [
+    strong = [each for each in swallowers(_test(rows, tmp_path), 3) if each.is_strong]
+    assert [(each.code.name, each.reason) for each in strong] == [
         ("price", "raises AttributeError, which is swallowed")
     ]
 
@@ -140,4 +140,4 @@ def test_what_was_left_half_done_tells_of_all_who_had_to_do_with_it(tmp_path: Pa
     rows.end("failed", "AssertionError", 9)
     found = swallowers(_test(rows, tmp_path), 3)
     assert len(found) == 3
-    assert all(each.is_telling for each in found)
+    assert all(each.is_strong for each in found)

@@ -35,7 +35,7 @@ _SIDES: Final = ("left", "right")
 _PARTS: Final = 2
 """Leaves of a value that has parts, at least: itself, and one."""
 
-_TELLING: Final = 4
+_UNLIKELY_TWICE: Final = 4
 """Characters of a value inside of another, at least, that is hardly there twice by chance."""
 
 _GENERATORS: Final = frozenset({"generator", "async_generator"})
@@ -121,7 +121,9 @@ class OriginSearch:
     def made_before(self, origin: Origin) -> Earlier | None:
         """Who made a value that the origin only handed on; None: it did not, or is not known."""
         call, text = origin.call, origin.text
-        if _says_little(text) or (origin.path and call.result != text and len(text) < _TELLING):
+        if _says_little(text) or (
+            origin.path and call.result != text and len(text) < _UNLIKELY_TWICE
+        ):
             return None
         earlier = [each for each in self._ended if each.ended_at < call.begun_at]
         gave = [each for each in earlier if self._returned(each, text)]

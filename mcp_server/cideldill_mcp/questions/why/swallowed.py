@@ -37,7 +37,7 @@ class Swallower(NamedTuple):
     caught: Caught
 
     @property
-    def is_telling(self) -> bool:
+    def is_strong(self) -> bool:
         """Whether something was left half done, or a mistake left the function that made it."""
         caught = self.caught
         is_mistake = kind_of(caught.text) in _MISTAKES and _tier(caught) < 2

@@ -297,7 +297,7 @@ def swallowed_part(test: RecordedTest) -> Part | None:
     if not lines:
         return None
     evidence = [
-        Finding(each.code, "swallowed", 1.6 if each.is_telling else 0.8, each.reason)
+        Finding(each.code, "swallowed", 1.6 if each.is_strong else 0.8, each.reason)
         for each in swallowers(test, _SWALLOWED)
     ]
     lines = ["swallowed:", *(f"  {line}" for line in lines)]
