@@ -57,22 +57,22 @@ class Option:
     Options that turn pytest into a server count on the command line only.
 
     Attributes:
-        field: The field of `Settings` or of `Limits`.
         parse: Converts the text to a value; its ValueError says what is wrong.
-        metavar: The placeholder of the value; empty for a flag without a value.
+        metavar: The placeholder of the value; empty for a flag without a value, and in ini files.
         bare: The value of the flag where none is given; empty: it needs one.
         type: pytest's type of the ini option: `args` and `linelist` are repeatable.
         place: Where the option may be set.
+        stored_as: `field`, where it is not `key`.
     """
 
     name: str
-    field: str
-    parse: Callable[[str], Any]
-    metavar: str
     help: str
+    parse: Callable[[str], Any] = parsers.truth
+    metavar: str = ""
     type: Literal["string", "args", "linelist", "bool", "int", "float"] = "string"
     place: Literal["both", "ini file", "command line"] = "both"
     bare: str = ""
+    stored_as: str = ""
 
     @property
     def flag(self) -> str:
@@ -90,6 +90,11 @@ class Option:
         return self.name.replace("-", "_")
 
     @property
+    def field(self) -> str:
+        """The field of `Settings` or of `Limits`."""
+        return self.stored_as or self.key
+
+    @property
     def is_repeatable(self) -> bool:
         """Whether there may be several values."""
         return self.type in ("args", "linelist")
@@ -98,189 +103,158 @@ class Option:
 OPTIONS = (
     Option(
         "mcp",
-        "stdio",
-        parsers.truth,
-        "",
         "Serve a debugger for these tests over MCP on stdin and stdout instead of running them; "
         "the other arguments become the defaults of every run. An MCP client starts this.",
-        "bool",
+        type="bool",
         place="command line",
+        stored_as="stdio",
     ),
     Option(
         "http",
-        "http",
-        parsers.truth,
-        "",
         "Serve the debugger over HTTP, together with --cideldill-mcp or instead of it: Streamable "
         "HTTP at /mcp, SSE at /mcp/sse. Prints the address and the token for clients to stderr.",
-        "bool",
+        type="bool",
         place="command line",
     ),
     Option(
         "http-address",
-        "http_address",
+        "Serve the debugger over HTTP at this local address (default: 127.0.0.1:0, any free port)",
         parsers.loopback,
         "HOST:PORT",
-        "Serve the debugger over HTTP at this local address (default: 127.0.0.1:0, any free port)",
         place="command line",
     ),
     Option(
         "open",
-        "open",
-        parsers.path,
-        "DIR",
         "With --cideldill-mcp: serve the runs recorded in this folder, without running tests "
         "(repeatable)",
+        parsers.path,
+        "DIR",
         "args",
         place="command line",
     ),
     Option(
         "allow-unpickle",
-        "allow_unpickle",
-        parsers.truth,
-        "",
         "With --cideldill-open: allow unpickling of recorded objects, in a separate process, to "
         "inspect them further. Only for records that you trust",
-        "bool",
+        type="bool",
         place="command line",
     ),
     Option(
         "start",
-        "start",
-        parsers.choice(*STARTS),
-        "{" + ",".join(STARTS) + "}",
         "With --cideldill-mcp: start a test run when a client asks for it (manual, default) or at "
         "once (run)",
+        parsers.choice(*STARTS),
+        "{" + ",".join(STARTS) + "}",
     ),
     Option(
         "tools",
-        "tools",
+        "With --cideldill-mcp: the set of tools to offer (default: full)",
         parsers.choice(*PROFILES),
         "{" + ",".join(PROFILES) + "}",
-        "With --cideldill-mcp: the set of tools to offer (default: full)",
     ),
     Option(
         "lease",
-        "lease_s",
+        "With --cideldill-mcp: end a pause that no client has used for so long (default: 1800)",
         parsers.seconds(MAX_LEASE_S),
         "SECONDS",
-        "With --cideldill-mcp: end a pause that no client has used for so long (default: 1800)",
         "float",
+        stored_as="lease_s",
     ),
     Option(
         "grace",
-        "grace_s",
-        parsers.seconds(MAX_GRACE_S, or_none=True),
-        "SECONDS",
         "With --cideldill-mcp: time for the teardown of fixtures when a run is stopped or the "
         "client disconnects (default: 30; at least one second, also with 0)",
+        parsers.seconds(MAX_GRACE_S, or_none=True),
+        "SECONDS",
         "float",
+        stored_as="grace_s",
     ),
     Option(
         "bind",
-        "bind",
-        parsers.address,
-        "HOST[:PORT]",
         "With --cideldill-mcp: the address of this machine to which xdist workers of other "
         "machines connect (default: they run without the debugger)",
+        parsers.address,
+        "HOST[:PORT]",
     ),
     Option(
         "record",
-        "record",
-        parsers.path,
-        "DIR",
         "Record the run in this folder: outcomes, failures and messages of tracepoints, for "
         "cideldill show, cideldill report and cideldill-mcp --open",
+        parsers.path,
+        "DIR",
     ),
     Option(
         "summary",
-        "summary",
+        "With --cideldill-record: append a summary in Markdown to this file, for a CI page",
         parsers.path,
         "FILE",
-        "With --cideldill-record: append a summary in Markdown to this file, for a CI page",
     ),
     Option(
         "trace",
-        "trace",
-        parsers.text,
-        "SPEC",
         "Log a message each time a line runs or, in runs without a client, at each call: "
         "'shop/cart.py:12=total={total}', 'shop/cart.py:12 if total < 0 => {items}' or "
         "'shop.cart:add@call => {item!r}' (repeatable)",
+        parsers.text,
+        "SPEC",
         "linelist",
     ),
     Option(
         "record-calls",
-        "record_calls",
+        "Record calls of these functions, e.g. shop.cart.* (repeatable)",
         parsers.glob,
         "GLOB",
-        "Record calls of these functions, e.g. shop.cart.* (repeatable)",
         "args",
     ),
     Option(
         "why",
-        "why",
-        parsers.whole(0, MOST_WHY),
-        "N",
         "After the run, show why tests fail, for at most N failures that differ in cause (default: "
         f"{DEFAULT_WHY}). Each such test is run again, in a process of its own",
+        parsers.whole(0, MOST_WHY),
+        "N",
         "int",
         bare=DEFAULT_WHY,
     ),
     Option(
         "hint",
-        "hint",
-        parsers.truth,
-        "",
         "false: no line with the command for the first failure when an agent's run fails",
-        "bool",
+        type="bool",
         place="ini file",
     ),
-    Option("no-redact", "no_redact", parsers.truth, "", "Don't hide secrets", "bool"),
+    Option("no-redact", "Don't hide secrets", type="bool"),
     Option(
         "redact-names",
-        "redact_names",
-        parsers.name,
-        "NAMES",
         "Additional names whose values are secrets",
-        "args",
+        parsers.name,
+        type="args",
         place="ini file",
     ),
     Option(
         "redact-patterns",
-        "redact_patterns",
-        parsers.pattern,
-        "PATTERNS",
         "Regular expressions, one per line; whatever they match is a secret",
-        "linelist",
+        parsers.pattern,
+        type="linelist",
         place="ini file",
     ),
     Option(
         "show-names",
-        "show_names",
-        parsers.name,
-        "NAMES",
         "Names whose values are not secrets, although they look like names of secrets",
-        "args",
+        parsers.name,
+        type="args",
         place="ini file",
     ),
     Option(
         "user-paths",
-        "user_paths",
-        parsers.path,
-        "PATHS",
         "Files and folders outside of the rootdir that are your code too",
-        "args",
+        parsers.path,
+        type="args",
         place="ini file",
     ),
     *(
         Option(
             name.replace("_", "-"),
-            name,
-            parsers.whole(smallest, largest),
-            "NUMBER",
             f"{what[0].upper()}{what[1:]} (default: {getattr(Limits(), name)})",
-            "int",
+            parsers.whole(smallest, largest),
+            type="int",
             place="ini file",
         )
         for name, (smallest, largest, what) in BOUNDS.items()
