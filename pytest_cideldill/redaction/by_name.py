@@ -160,7 +160,7 @@ def label_of_name(
     words = words_of(name)
     if not words:
         return None
-    if shown and any(each in shown for each in _ends_of(name)):
+    if shown and ("".join(words) in shown or "".join(words_of(name.rpartition(".")[2])) in shown):
         return None
     if extra and any(run in extra for at in range(len(words)) for run in accumulate(words[at:])):
         return "name"
@@ -176,10 +176,6 @@ def gives_secret(function: str) -> bool:
 def is_word_of_name(word: str) -> bool:
     """Whether a word in lower case names secrets, alone or in a pair."""
     return word in _NAMES or word in _PARTS
-
-
-def _ends_of(name: str) -> tuple[str, str]:
-    return "".join(words_of(name)), "".join(words_of(name.rpartition(".")[2]))
 
 
 def _label_of_words(words: list[str]) -> str | None:
@@ -204,9 +200,5 @@ def _label_of_words(words: list[str]) -> str | None:
             return _NAMES[word]
     if last == "key" and before and before not in _NO_KEYS:
         return "key?"
-    return next((label for word in words if (label := _label_by_ending(word))), None)
-
-
-def _label_by_ending(word: str) -> str | None:
-    match = _ENDINGS().search(word)
-    return match.lastgroup if match else None
+    endings = filter(None, map(_ENDINGS().search, words))
+    return next((ending.lastgroup for ending in endings), None)

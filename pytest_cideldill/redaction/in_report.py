@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from heapq import nlargest
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 from pytest_cideldill.redaction.by_shape import Secret
@@ -135,43 +136,31 @@ def pieces(text: str, secrets: Iterable[str]) -> Iterator[_Piece]:
     pytest shortens the values that it compares before any plugin sees them:
     `'key=ghp_GX7q...sSuuyr'`.
     """
-    whole_secrets = tuple(secrets)
-    at = text.find(CUT)
-    for _ in range(_MOST):
-        if at < 0:
-            return
-        behind = at + len(CUT)
-        for piece in (_before(text, at, whole_secrets), _behind(text, behind, whole_secrets)):
-            if piece is not None:
-                yield piece
-        at = text.find(CUT, behind)
+    known = tuple(secrets)
+    for cut in islice(re.finditer(re.escape(CUT), text), _MOST):
+        for found in (_before(text, cut.start(), known), _behind(text, cut.end(), known)):
+            yield from nlargest(1, found, key=lambda piece: piece[1] - piece[0])
 
 
-def _before(text: str, at: int, secrets: Iterable[str]) -> _Piece | None:
-    """The longest start of a secret that ends at a place."""
-    last = text[max(at - LEAST_PIECE, 0) : at]
-    longest: _Piece | None = None
-    for secret in secrets if len(last) == LEAST_PIECE else ():
-        end = secret.find(last)
-        while end >= 0:
-            length = end + LEAST_PIECE
-            is_longer = longest is None or length > at - longest[0]
-            if is_longer and text.endswith(secret[:length], 0, at):
-                longest = at - length, at, secret
-            end = secret.find(last, end + 1)
-    return longest
+def _before(text: str, at: int, secrets: Iterable[str]) -> Iterator[_Piece]:
+    """The starts of secrets that end at a place."""
+    for secret, place in _places(text[max(at - LEAST_PIECE, 0) : at], secrets):
+        length = place + LEAST_PIECE
+        if text.endswith(secret[:length], 0, at):
+            yield at - length, at, secret
 
 
-def _behind(text: str, at: int, secrets: Iterable[str]) -> _Piece | None:
-    """The longest end of a secret that begins at a place."""
-    first = text[at : at + LEAST_PIECE]
-    longest: _Piece | None = None
-    for secret in secrets if len(first) == LEAST_PIECE else ():
-        start = secret.find(first)
-        while start >= 0:
-            length = len(secret) - start
-            is_longer = longest is None or length > longest[1] - at
-            if is_longer and text.startswith(secret[start:], at):
-                longest = at, at + length, secret
-            start = secret.find(first, start + 1)
-    return longest
+def _behind(text: str, at: int, secrets: Iterable[str]) -> Iterator[_Piece]:
+    """The ends of secrets that begin at a place."""
+    for secret, place in _places(text[at : at + LEAST_PIECE], secrets):
+        if text.startswith(secret[place:], at):
+            yield at, at + len(secret) - place, secret
+
+
+def _places(part: str, secrets: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Secrets, and where in them a part that is long enough begins."""
+    for secret in secrets if len(part) == LEAST_PIECE else ():
+        place = secret.find(part)
+        while place >= 0:
+            yield secret, place
+            place = secret.find(part, place + 1)

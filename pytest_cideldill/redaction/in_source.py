@@ -160,9 +160,9 @@ class _Literals:
         function = _last_name(call.func)
         named = {keyword.arg: keyword.value for keyword in call.keywords}
         if function == "parametrize":
-            names, values = _two_of([*call.args], named, "argnames", "argvalues")
-            if names is not None and values is not None:
-                yield from _parameters(_names_in(names), values)
+            given = named | dict(zip(("argnames", "argvalues"), call.args, strict=False))
+            if "argnames" in given and "argvalues" in given:
+                yield from _parameters(_names_in(given["argnames"]), given["argvalues"])
         if "return_value" in named:  # patch("shop.get_token", return_value="…")
             names_of = [text.rpartition(".")[2] for text in texts if text]
             yield from ((each, named["return_value"]) for each in names_of if gives_secret(each))
@@ -195,9 +195,8 @@ class _Literals:
         if depth > _DEEPEST:
             return
         match node:
-            case ast.Constant(value=str() | bytes() as value):
-                text = value if isinstance(value, str) else value.decode("latin-1")
-                if not is_harmless(label, text, name):
+            case ast.Constant(value=str() | bytes()):
+                if not is_harmless(label, _text_of(node), name):
                     yield node, label
                 return
             case ast.JoinedStr(values=values):
@@ -261,13 +260,6 @@ def _in_pattern(pattern: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     for name, part in zip(names, patterns, strict=True):
         if isinstance(part, ast.MatchValue):
             yield name, part.value
-
-
-def _two_of(
-    args: list[ast.expr], named: dict[str | None, ast.expr], first: str, second: str
-) -> tuple[ast.expr | None, ast.expr | None]:
-    """The first two arguments of a call, by position or by name."""
-    return (args[0] if args else named.get(first), args[1] if len(args) > 1 else named.get(second))
 
 
 def _names_in(names: ast.expr) -> list[str]:
