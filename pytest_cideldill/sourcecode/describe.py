@@ -10,7 +10,6 @@ import inspect
 import io
 import tokenize
 from collections.abc import Iterator
-from types import CodeType
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
@@ -62,16 +61,16 @@ class FunctionInfo:
 
 
 def describe_function(
-    node: FunctionNode, code: CodeType, *, in_class: bool, qualname: str | None = None
+    qualname: str, node: FunctionNode, flags: int, *, in_class: bool
 ) -> FunctionInfo:
     """Describe a function without importing it.
 
     Args:
-        code: Its code object, compiled from the same text.
+        flags: Of its code object.
         in_class: Whether it is defined in the body of a class.
     """
-    kind = _nature(code.co_flags) + _kind(node, in_class=in_class)
-    return FunctionInfo(qualname or code.co_qualname, node.lineno, _signature(node.args), kind)
+    kind = _nature(flags) + _kind(node, in_class=in_class)
+    return FunctionInfo(qualname, node.lineno, _signature(node.args), kind)
 
 
 def outline(tree: ast.Module, yields: frozenset[int]) -> Iterator[FunctionInfo]:
@@ -91,8 +90,7 @@ def outline(tree: ast.Module, yields: frozenset[int]) -> Iterator[FunctionInfo]:
         flags = inspect.CO_COROUTINE if isinstance(node, ast.AsyncFunctionDef) else 0
         if not yields.isdisjoint(range(node.lineno, (node.end_lineno or 0) + 1)) and _yields(node):
             flags = inspect.CO_ASYNC_GENERATOR if flags else inspect.CO_GENERATOR
-        kind = _nature(flags) + _kind(node, in_class=in_class)
-        yield FunctionInfo(qualname, node.lineno, _signature(node.args), kind)
+        yield describe_function(qualname, node, flags, in_class=in_class)
 
 
 def assigned_lambdas(tree: ast.Module) -> Iterator[tuple[str, AssignedLambda, bool]]:

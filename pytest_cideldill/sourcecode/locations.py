@@ -20,18 +20,6 @@ from pytest_cideldill.sourcecode import describe
 from pytest_cideldill.sourcecode.codes import CodeKey, key_of, lines_of, walk
 from pytest_cideldill.sourcecode.quiet import compiled, parse
 
-__all__ = [
-    "Candidate",
-    "CodeKey",
-    "FunctionNotFound",
-    "InvalidColumn",
-    "InvalidLine",
-    "InvalidSource",
-    "SourceMap",
-    "SourcePlace",
-    "key_of",
-]
-
 _NEVER_RUN: Final = "__annotate__"
 """Code that CPython 3.14 runs only when annotations are read."""
 
@@ -213,7 +201,7 @@ class SourceMap:
         Also the lambdas that modules and classes assign to names.
         """
         return tuple(
-            describe.describe_function(node, scope.code, in_class=in_class, qualname=qualname)
+            describe.describe_function(qualname, node, scope.code.co_flags, in_class=in_class)
             for qualname, node, scope, in_class in self._functions()
         )
 

@@ -96,10 +96,6 @@ def _sources(parts: tuple[str | Field, ...]) -> Iterator[str]:
             yield from _sources(part.spec or ())
 
 
-def _compile(source: str) -> None:
-    compiled(f"({source})", "<template>", "eval")
-
-
 @dataclass(frozen=True, slots=True)
 class _Parser:
     text: str
@@ -163,7 +159,7 @@ class _Parser:
             raise InvalidTemplate(message, start)
         shown = source.strip()[:_SHOWN]
         try:
-            _compile(source)
+            compiled(f"({source})", "<template>", "eval")
         except SyntaxError as error:
             at = start + _offset(source, error)
             raise InvalidTemplate(f"{shown!r} {_diagnosis(source)}: {error.msg}", at) from error

@@ -71,7 +71,10 @@ def parse_spec(text: str) -> TraceSpec:
     if (given := re.compile(r"\s+if\s+").match(text, rest)) is not None:
         arrow = _arrow(text, given.end())
         condition, rest = text[given.end() : arrow].strip(), arrow
-        _check_condition(given.end(), condition)
+        try:
+            compile_condition(condition)
+        except ValueError as error:
+            raise InvalidSpec(given.end(), f"in the condition, {error}") from error
     elif (blank := re.compile(r"\s*").match(text, rest)) is not None:
         rest = blank.end()
     sign = _ARROW if text.startswith(_ARROW, rest) else "="
@@ -109,10 +112,3 @@ def _arrow(text: str, start: int) -> int:
     if first < 0:
         raise InvalidSpec(len(text), "expected => and the message behind the condition")
     return first
-
-
-def _check_condition(position: int, condition: str) -> None:
-    try:
-        compile_condition(condition)
-    except ValueError as error:
-        raise InvalidSpec(position, f"in the condition, {error}") from error
