@@ -42,25 +42,6 @@ NOTED: Final = (
 )
 """Commands that are written when a process obeys them."""
 
-_CALL: Final = {
-    "call_id": "str",
-    "method_name": "str",
-    "qualified_name": "str",
-    "status": "str",
-    "pretty_args": "list[str]",
-    "pretty_kwargs": "dict[str, str]",
-    "started_at": "float",
-    "completed_at?": "float | None",
-    "parent_id?": "str | None",
-    "nodeid?": "str | None",
-    "thread": "int",
-    "call_site?": "Part | None",
-    "cids": "Cids",
-    "pretty_result?": "str",
-    "defined_in?": "list[str]",
-    "exception?": "Part",
-}
-
 ROW_TYPES: Final[dict[str, dict[str, str]]] = {
     "hit": {
         "nodeid?": "str | None",
@@ -70,7 +51,24 @@ ROW_TYPES: Final[dict[str, dict[str, str]]] = {
         "hit_count": "int",
         "message": "str",
     },
-    "call": _CALL,
+    "call": {
+        "call_id": "str",
+        "method_name": "str",
+        "qualified_name": "str",
+        "status": "str",
+        "pretty_args": "list[str]",
+        "pretty_kwargs": "dict[str, str]",
+        "started_at": "float",
+        "completed_at?": "float | None",
+        "parent_id?": "str | None",
+        "nodeid?": "str | None",
+        "thread": "int",
+        "call_site?": "Part | None",
+        "cids": "Cids",
+        "pretty_result?": "str",
+        "defined_in?": "list[str]",
+        "exception?": "Part",
+    },
     "log": {
         "nodeid?": "str | None",
         "thread": "int",

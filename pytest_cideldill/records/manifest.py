@@ -132,11 +132,9 @@ class Summary:
     @property
     def sentence(self) -> str:
         """For the last line of a run."""
-        counts = (
-            (self.failures, "failure"),
-            (self.hits, "hit"),
-            *(((self.calls, "call"),) if self.calls else ()),
-        )
+        counts = [(self.failures, "failure"), (self.hits, "hit")]
+        if self.calls:
+            counts.append((self.calls, "call"))
         shown = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts]
         shown = [_size(self.bytes), *shown, f"{self.dropped} dropped"]
         if self.cut_off:

@@ -86,7 +86,8 @@ class PartWriter:
                 self._hiding.hide(line.values, is_asked=is_asked)
             return self._line(line)
         for loss, count in event.dropped.items():
-            self._drop("hit" if loss == "hit" else "call", count)
+            self._number += count
+            self._dropped["hit" if loss == "hit" else "call"] += count
         text = self._rows(event).encode("ascii")
         if self._dropped and clock.monotonic() - self._dropped_at > _DROPPED_S:
             text += self._dropped_line()
@@ -210,10 +211,6 @@ class PartWriter:
             return ""
         values["nodeid"] = self._hiding.name(values.get("nodeid"))
         return Line(number, ts, type, self._worker, values).text
-
-    def _drop(self, type: str, count: int) -> None:
-        self._number += count
-        self._dropped[type] += count
 
     def _dropped_line(self) -> bytes:
         values, self._dropped_at = {"rows": dict(self._dropped)}, clock.monotonic()

@@ -45,7 +45,7 @@ class Bounds:
 
     Attributes:
         left: What is shown one by one → how many of them are only counted.
-        shortened: Reports of which only one line is held.
+        shortened: Failures of which only one line is held, without frames and output.
     """
 
     __slots__ = ("_bytes", "_held", "_whole", "left", "shortened")

@@ -68,7 +68,13 @@ class KeptRows:
         kept = [*self.first, *self.last]
         if len(kept) > most:
             kept = [*kept[: most // 2], *kept[len(kept) - (most - most // 2) :]]
-        return list(_decoded(kept))
+        lines = []
+        for text in kept:
+            try:
+                lines.append(Line.decoded(text))
+            except ValueError:
+                continue
+        return lines
 
 
 @dataclass(slots=True)
@@ -162,11 +168,6 @@ class Story(Listener):
         """Whether a test ran, or a file was to be collected."""
         known = {test.nodeid for test in self.tests} | {failure.nodeid for failure in self.failures}
         return nodeid in known
-
-    @property
-    def shortened(self) -> int:
-        """Failures that have no frames and no output here."""
-        return self.extent.shortened
 
     def take(self, line: Line) -> None:
         """Take a line about no test: a breakpoint, a note; one that makes no sense is counted."""
@@ -384,11 +385,3 @@ def _by_breakpoint(text: bytes) -> Iterator[tuple[str, bytes]]:
     for line in lines:
         for id in ids_in(line)[:1]:
             yield id, line
-
-
-def _decoded(texts: list[bytes]) -> Iterator[Line]:
-    for text in texts:
-        try:
-            yield Line.decoded(text)
-        except ValueError:
-            continue

@@ -57,7 +57,7 @@ def outcome_class(category: str) -> str:
 
 
 def _head(story: Story) -> Markup:
-    summary = story.summary
+    summary, extent = story.summary, story.extent
     facts = joined(tag("code", story.folder.name), f", {about(summary)}, in {summary.rootdir}")
     return joined(
         tag("h2", verdict(summary), class_="passed" if story.is_good else "failed"),
@@ -67,8 +67,8 @@ def _head(story: Story) -> Markup:
         if summary.dropped
         else None,
         None if story.is_hiding else tag("p", NOT_HIDING),
-        tag("p", cut_short(story.shortened)) if story.shortened else None,
-        tag("p", f"{story.extent.sentence}.") if story.extent.sentence else None,
+        tag("p", cut_short(extent.shortened)) if extent.shortened else None,
+        tag("p", f"{extent.sentence}.") if extent.sentence else None,
         tag("p", f"{counted(story.damaged, 'line')} of the record made no sense.")
         if story.damaged
         else None,

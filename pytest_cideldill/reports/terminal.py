@@ -82,13 +82,13 @@ def overview(story: Story, style: Style, *, hits: bool = False) -> Iterator[str]
         yield f"{style(tracepoint.place, 'bold')} {shown}  {style(tracepoint.message or '', 'dim')}"
         if hits:
             yield from _hits(tracepoint.hits.lines(_MOST_ROWS), tracepoint.hits.count, style)
-    summary = story.summary
+    summary, extent = story.summary, story.extent
     if summary.calls or summary.dropped:
         yield f"{words.counted(summary.calls, 'recorded call')}, {summary.dropped:,} rows dropped"
-    if story.shortened:
-        yield style(words.cut_short(story.shortened), "yellow")
-    if story.extent.sentence:
-        yield style(story.extent.sentence, "yellow")
+    if extent.shortened:
+        yield style(words.cut_short(extent.shortened), "yellow")
+    if extent.sentence:
+        yield style(extent.sentence, "yellow")
     if story.damaged:
         yield style(f"{words.counted(story.damaged, 'line')} of the record made no sense", "yellow")
     yield style.rule(words.verdict(summary), "=", "green" if story.is_good else "red")
@@ -100,13 +100,11 @@ def one_test(story: Story, nodeid: str, style: Style) -> Iterator[str]:
     Raises:
         ValueError: It is not in the run; the message names some that are.
     """
-    ids = [test.nodeid for test in story.tests] + [failure.nodeid for failure in story.failures]
+    tests = [test.nodeid for test in story.tests]
     # As pytest printed it: with its secrets. Tests that differ in nothing else are shown as well.
-    found = meant(nodeid, ids) or [nodeid] * story.has(nodeid)
+    found = meant(nodeid, tests + [failure.nodeid for failure in story.failures])
     if not found:
-        near = [test.nodeid for test in story.tests if nodeid in test.nodeid] or [
-            test.nodeid for test in story.tests
-        ]
+        near = [each for each in tests if nodeid in each] or tests
         raise ValueError(f"no test {nodeid!r} in {story.folder.name}; {_some(near)}")
     for each in found[:_MOST_ROWS]:
         yield from _one_test(story, each, style)
