@@ -116,7 +116,7 @@ class Records:
         self._nodes: dict[str | None, int] = {}
         self._running: dict[str, Kind] = {}
         self._lost = 0
-        self.on_change: Callable[[], None] = _do_nothing
+        self.on_change: Callable[[], None] = lambda: None
 
     @property
     def total(self) -> int:
@@ -251,7 +251,3 @@ class Records:
             functions = {n for function, n in self._functions.items() if is_meant(function)}
         node = None if wanted.nodeid is None else self._nodes.get(wanted.nodeid, -1)
         return Choice(functions, node, wanted.status)
-
-
-def _do_nothing() -> None:
-    return None

@@ -104,9 +104,7 @@ class Clients:
             connection.exit_stack.callback(scope.cancel)
             send: Send = client.push if self.write is None else partial(_write, self.write)
             self._group.start_soon(self._serve, client.name, client, send, scope)
-        elif (
-            connection.session_id not in self._sessions
-        ):  # a client may send the notification twice
+        elif connection.session_id not in self._sessions:  # a client may send this twice
             self._sessions[connection.session_id] = client
             connection.exit_stack.callback(self._sessions.pop, connection.session_id)
             self._push_to(connection.session_id)

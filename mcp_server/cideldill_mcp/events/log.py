@@ -210,7 +210,7 @@ class EventLog:
         if is_over_cap:
             return 0
         seq = event["seq"] = self._next
-        self._keep(LoggedEvent(event, _line(event)))
+        self._keep(LoggedEvent(event, encode_fast(event) + b"\n"))
         return seq
 
     def _count_dropped(self, run_id: str, count: int) -> None:
@@ -323,10 +323,8 @@ class EventLog:
     # --- observers --------------------------------------------------------------------------
 
     def _notify(self) -> None:
-        if (
-            self._is_notifying
-        ):  # an observer appended; the loop that called it goes on with that event
-            return
+        if self._is_notifying:
+            return  # an observer appended; the loop that called it goes on with that event
         self._is_notifying = True
         try:
             while self._pending:
@@ -363,11 +361,6 @@ class EventLog:
             block.per_run, block.lines = Counter(), b""
             return b""
         return lines
-
-
-def _line(event: Event) -> bytes:
-    """An event as a line of the file."""
-    return encode_fast(event) + b"\n"
 
 
 def _spellings(event: Event) -> set[bytes]:

@@ -169,7 +169,8 @@ def _assertion(
     `moved` here, it stays.
     """
     lean = dict(assertion)
-    repeated = {message, "assert {left} {op} {right}".format_map(_Some(assertion))}
+    left, op, right = map(assertion.get, ("left", "op", "right"))
+    repeated = {message, f"assert {left} {op} {right}"}
     lines = (assertion.get("explanation") or "").splitlines()
     kept = [line for line in lines if line not in repeated and not _SAYS_NOTHING.match(line)]
     text = _ADVICE.sub("", _FUNCTION.sub(r"\1", "\n".join(kept)))
@@ -216,13 +217,6 @@ def _side_of(variable: Mapping[str, Any], assertion: Mapping[str, Any]) -> str |
 def _as_written(source: str) -> str:
     """Source text, whichever quotes it is written with."""
     return source.replace("'", '"')
-
-
-class _Some(dict[str, Any]):
-    """Operands by name; an unknown one is written as null."""
-
-    def __missing__(self, name: str) -> None:
-        return None
 
 
 def _source(autopsy: Mapping[str, Any]) -> str:

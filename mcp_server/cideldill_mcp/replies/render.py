@@ -154,8 +154,12 @@ def _plain(value: object, budget: _Budget | None = None, above: tuple[int, ...] 
         case int():
             bits = value.bit_length()
             return int(value) if bits <= _MAX_INT_BITS else f"<int of {bits} bits>"
+        case float() if value != value:
+            return "NaN"
+        case float() if value in (float("inf"), float("-inf")):
+            return "Infinity" if value > 0 else "-Infinity"
         case float():
-            return _finite(value)
+            return float(value)
         case dict() | list() | tuple():
             return _plain_container(value, budget, above)
         case _:
@@ -187,14 +191,6 @@ def _escape(text: str) -> str:
     if text.isascii():
         return str.__str__(text)
     return _SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _finite(value: float) -> float | str:
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    return float(value)
 
 
 class _Page:

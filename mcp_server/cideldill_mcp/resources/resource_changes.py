@@ -34,7 +34,7 @@ _OF_EVENTS = {
     "worker_down": _RUN,
     "run_finished": _RUN,
 }
-"""Type of event → URIs that it changes. Hits come in batches, see `_on_hit`."""
+"""Type of event → URIs that it changes. Hits come in batches, see `_on_rows`."""
 
 _OF_DESIRED = (NAMES, BREAKPOINTS, STATUS)
 _OF_COUNTS = (BREAKPOINTS,)
@@ -105,8 +105,14 @@ class Updates:
         runs.records.on_change = partial(touch, _OF_RECORDS)
 
     def _on_rows(self, rows: LoggedRows) -> None:
-        if "hit" in rows.counts:
-            self._on_hit()
+        """Push once for all hits in one turn of the loop."""
+        if "hit" in rows.counts and not self._is_hit:
+            self._is_hit = True
+            asyncio.get_running_loop().call_soon(self._forget_hit)
+            self._touch(_OF_COUNTS)
+
+    def _forget_hit(self) -> None:
+        self._is_hit = False
 
     def _on_event(self, event: Event) -> None:
         changed = _OF_EVENTS.get(event["type"])
@@ -119,16 +125,6 @@ class Updates:
         if event["type"] in _BEGIN_AND_END:
             self._notify_list()
         self._touch(changed)
-
-    def _on_hit(self) -> None:
-        """Push once for all hits in one turn of the loop."""
-        if not self._is_hit:
-            self._is_hit = True
-            asyncio.get_running_loop().call_soon(self._forget_hit)
-            self._touch(_OF_COUNTS)
-
-    def _forget_hit(self) -> None:
-        self._is_hit = False
 
     def _notify_list(self) -> None:
         """Notify of a changed list; one run may have taken the place of another meanwhile."""
