@@ -13,19 +13,7 @@ from pytest_cideldill.interpreter.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits that the user set, or the defaults.
-
-    Attributes:
-        max_depth: Levels of containers and objects that are opened.
-        max_attributes: Attributes per object.
-        max_items: Items per collection, the first ones.
-        max_string: Characters per string in lists of values.
-        max_frames: Frames of a traceback.
-        max_locals: Locals per frame.
-        capture_ms: Milliseconds that the values of one list (locals, say) may take.
-        max_object_bytes: Bytes of one stored object. Nothing is stored yet.
-        max_log_bytes: Bytes of one run's events, in the front end.
-    """
+    """The limits that the user set, or the defaults; `BOUNDS` says what each number counts."""
 
     max_depth: int = 3
     max_attributes: int = 100

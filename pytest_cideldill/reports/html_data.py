@@ -13,7 +13,9 @@ Times are milliseconds from the begin of the run. The lists are those that `page
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import count, islice
 from typing import Any, Final
 
 from pytest_cideldill.records.format import Line
@@ -36,27 +38,15 @@ _TEXTS: Final = 200
 _MOST_TESTS: Final = 50_000
 
 
-class _Numbers:
-    """Keys by the order in which they first came."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-
-    def __call__(self, key: Any) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
-
-    @property
-    def keys(self) -> list[Any]:
-        return list(self._numbers)
-
-
 class _Page:
     """One run; see the module."""
 
     def __init__(self, story: Story, anchors: list[str], most_rows: int) -> None:
         self._story = story
         self._most = most_rows
-        self._workers, self._cids = _Numbers(), _Numbers()
+        # Numbers by the order in which a name first came.
+        self._workers: dict[str, int] = defaultdict(count().__next__)
+        self._cids: dict[Any, int] = defaultdict(count().__next__)
         self._began = story.summary.started_at
         self._tests = story.tests[:_MOST_TESTS]
         self._anchors: dict[tuple[str, str], str] = {}
@@ -83,7 +73,7 @@ class _Page:
                 [
                     self._ms(note.ts),
                     self._numbers.get((note.worker, str(note.nodeid))),
-                    self._workers(note.worker),
+                    self._workers[note.worker],
                     note.type,
                     note.text[: _TEXT[0]],
                 ]
@@ -96,9 +86,9 @@ class _Page:
             (sum(tracepoint.hits.count for tracepoint in tracepoints) - len(hits), "hit"),
             (story.calls.count - len(calls), "call"),
             (len(story.notes) - len(data["notes"]), "note"),
-            (len(self._cids.keys) - len(objects), "object"),
+            (len(self._cids) - len(objects), "object"),
         )
-        return data | {"workers": self._workers.keys, "left_out": left_out(left)}
+        return data | {"workers": list(self._workers), "left_out": left_out(left)}
 
     def _ms(self, ts: float | None) -> float | None:
         return None if ts is None else round((ts - self._began) * 1000, 3)
@@ -107,7 +97,7 @@ class _Page:
         for test in self._tests:
             yield [
                 test.nodeid,
-                self._workers(test.worker),
+                self._workers[test.worker],
                 self._ms(test.began),
                 self._ms(test.ended),
                 test.outcome,
@@ -132,7 +122,7 @@ class _Page:
             [
                 self._ms(line.ts),
                 self._test(line),
-                self._workers(line.worker),
+                self._workers[line.worker],
                 number,
                 line.values.get("hit_count"),
                 str(line.values.get("message") or "")[:cut],
@@ -171,7 +161,7 @@ class _Page:
         named = [f"{name}={text}" for name, text in (values.get("pretty_kwargs") or {}).items()]
         positional = [(f"argument {n}", cid) for n, cid in enumerate(cids.get("args") or (), 1)]
         more = [*(cids.get("kwargs") or {}).items(), ("result", cids.get("result"))]
-        objects = [[name, self._cids(cid)] for name, cid in [*positional, *more] if cid]
+        objects = [[name, self._cids[cid]] for name, cid in [*positional, *more] if cid]
         is_raised = values.get("status") != "success"
         result = values.get("pretty_result")
         if is_raised:
@@ -182,7 +172,7 @@ class _Page:
             self._ms(_started(line)),
             self._ms(values.get("completed_at") or line.ts),
             self._test(line),
-            self._workers(line.worker),
+            self._workers[line.worker],
             str(values.get("qualified_name")),
             ", ".join([*args, *named])[:cut],
             str(result)[:cut],
@@ -199,7 +189,7 @@ class _Page:
 
         stores = [CIDStore(path, is_reader=True) for path in files]
         room = self._most * _OBJECT_CHARACTERS
-        for cid in self._cids.keys[:MOST_OBJECTS]:
+        for cid in islice(self._cids, MOST_OBJECTS):
             found = (store.description(str(cid)) for store in stores)
             row = next((each for each in found if each is not None), None)
             room -= len(str(row))

@@ -82,7 +82,7 @@ def outline(tree: ast.Module, yields: frozenset[int]) -> Iterator[FunctionInfo]:
     Args:
         yields: The lines that have the word `yield`.
     """
-    found = list(_nested_definitions(tree))
+    found = list(definitions(tree))
     plain = {name for name, node, _ in found if not _is_second(node)}
     for qualname, node, in_class in found:
         if qualname in plain and _is_second(node):
@@ -95,21 +95,37 @@ def outline(tree: ast.Module, yields: frozenset[int]) -> Iterator[FunctionInfo]:
 
 def assigned_lambdas(tree: ast.Module) -> Iterator[tuple[str, AssignedLambda, bool]]:
     """Qualified name and lambda, and whether a class has it, in source order."""
-    for qualname, node, in_class in _nested_definitions(tree):
+    for qualname, node, in_class in definitions(tree):
         if isinstance(node, AssignedLambda):
             yield qualname, node, in_class
 
 
-def definitions(tree: ast.Module) -> Iterator[tuple[FunctionNode, bool]]:
-    """Every `def` in source order, and whether it is in the body of a class."""
-    pending: list[tuple[ast.AST, bool]] = [(tree, False)]
+def definitions(tree: ast.Module) -> Iterator[tuple[str, FunctionNode, bool]]:
+    """`co_qualname`, definition and whether it is in a class, of every function in source order.
+
+    Looks at statements only: expressions, nine tenths of a tree, hold no `def`. Lambdas are those
+    that are assigned where no function is around.
+    """
+    top: set[str] = set()
+    pending: list[tuple[ast.AST, str, bool, set[str]]] = [(tree, "", False, top)]
     while pending:
-        node, in_class = pending.pop()
-        if isinstance(node, FunctionNode):
-            yield node, in_class
+        node, prefix, in_class, made_global = pending.pop()
+        if isinstance(node, ast.Global):
+            made_global.update(node.names)
+            continue
         if isinstance(node, FunctionNode | ast.ClassDef):
-            in_class = isinstance(node, ast.ClassDef)
-        pending += [(child, in_class) for child in reversed(list(ast.iter_child_nodes(node)))]
+            qualname = node.name if node.name in made_global else prefix + node.name
+            is_class = isinstance(node, ast.ClassDef)
+            if isinstance(node, FunctionNode):
+                yield qualname, node, in_class
+            prefix = f"{qualname}." if is_class else f"{qualname}.<locals>."
+            in_class, made_global = is_class, set()
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and "<locals>" not in prefix:
+            assigned = _assigned_lambda(node)
+            if assigned is not None:
+                yield prefix + assigned.name, assigned, in_class
+        children = [each for block in _BLOCKS for each in getattr(node, block, ())]
+        pending += [(child, prefix, in_class, made_global) for child in reversed(children)]
 
 
 def first_line(node: ast.stmt) -> int:
@@ -168,34 +184,6 @@ def blocks(tree: ast.Module, spans: dict[int, tuple[int, int]]) -> Iterator[tupl
         if isinstance(node, FunctionNode | ast.ClassDef):
             _, header_end = spans.get(node.lineno, (0, node.lineno))
             yield header_end + 1, node.end_lineno or node.lineno
-
-
-def _nested_definitions(tree: ast.Module) -> Iterator[tuple[str, FunctionNode, bool]]:
-    """`co_qualname`, definition and whether it is in a class, of every function.
-
-    Looks at statements only: expressions, nine tenths of a tree, hold no `def`. Lambdas are those
-    that are assigned where no function is around.
-    """
-    top: set[str] = set()
-    pending: list[tuple[ast.AST, str, bool, set[str]]] = [(tree, "", False, top)]
-    while pending:
-        node, prefix, in_class, made_global = pending.pop()
-        if isinstance(node, ast.Global):
-            made_global.update(node.names)
-            continue
-        if isinstance(node, FunctionNode | ast.ClassDef):
-            qualname = node.name if node.name in made_global else prefix + node.name
-            is_class = isinstance(node, ast.ClassDef)
-            if isinstance(node, FunctionNode):
-                yield qualname, node, in_class
-            prefix = f"{qualname}." if is_class else f"{qualname}.<locals>."
-            in_class, made_global = is_class, set()
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and "<locals>" not in prefix:
-            assigned = _assigned_lambda(node)
-            if assigned is not None:
-                yield prefix + assigned.name, assigned, in_class
-        children = [each for block in _BLOCKS for each in getattr(node, block, ())]
-        pending += [(child, prefix, in_class, made_global) for child in reversed(children)]
 
 
 def _assigned_lambda(node: ast.Assign | ast.AnnAssign) -> AssignedLambda | None:

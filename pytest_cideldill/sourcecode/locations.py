@@ -215,19 +215,16 @@ class SourceMap:
         return len(text) - len(text.lstrip()) + 1
 
     def _functions(self) -> Iterator[tuple[str, describe.FunctionNode, _Scope, bool]]:
-        scopes = {(scope.code.co_name, scope.key.line): scope for scope in self._scopes}
-        found: list[tuple[str, describe.FunctionNode, _Scope, bool]] = []
-        for node, in_class in describe.definitions(self._tree):
-            scope = scopes.get((node.name, describe.first_line(node)))
-            if scope is not None:
-                found.append((scope.key.qualname, node, scope, in_class))
+        named = {(scope.code.co_name, scope.key.line): scope for scope in self._scopes}
         lambdas = [scope for scope in self._scopes if scope.code.co_name == "<lambda>"]
-        for qualname, made, in_class in describe.assigned_lambdas(self._tree) if lambdas else ():
-            at = (made.made.lineno, made.made.col_offset)
-            for scope in lambdas:
-                if any(span[:2] == at for span in _expressions(scope)):
-                    found.append((qualname, made, scope, in_class))
-        yield from sorted(found, key=lambda each: each[1].lineno)
+        for qualname, node, in_class in describe.definitions(self._tree):
+            if isinstance(node, describe.AssignedLambda):
+                at = (node.made.lineno, node.made.col_offset)
+                for scope in lambdas:
+                    if any(span[:2] == at for span in _expressions(scope)):
+                        yield qualname, node, scope, in_class
+            elif function := named.get((node.name, describe.first_line(node))):
+                yield function.key.qualname, node, function, in_class
 
     def _scopes_at(self, line: int) -> list[_Scope]:
         here = [scope for scope in self._scopes if line in scope.lines]

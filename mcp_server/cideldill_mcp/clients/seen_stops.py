@@ -82,8 +82,3 @@ def pauses_in(body: Mapping[str, Any]) -> list[str]:
     pauses = [*body.get("stops", ()), *body.get("paused", ())]
     ids = [pause["pause_id"] for pause in pauses if isinstance(pause, dict)]
     return ids + ([body["pause_id"]] if "pause_id" in body else [])
-
-
-def reports_hits(body: Mapping[str, Any]) -> bool:
-    """Whether a reply has the newest hits; in an empty list, too: there are none."""
-    return "hits" in body

@@ -79,12 +79,10 @@ class Filter:
 
     def clues(self) -> list[list[bytes]]:
         """What the line of an event that passes contains: at least one of each list."""
-        wanted: dict[str, Collection[str | None]] = {
-            "nodeid": [self.nodeid],
-            "run_id": [self.run_id],
-            "breakpoint_id": [self.breakpoint_id],
+        ids = {"nodeid": self.nodeid, "run_id": self.run_id, "breakpoint_id": self.breakpoint_id}
+        wanted: dict[str, Collection[str]] = {
+            key: [id] for key, id in ids.items() if id is not None
         }
-        wanted = {key: values for key, values in wanted.items() if values != [None]}
         if self.types is not None:
             wanted["type"] = self.types
         return [

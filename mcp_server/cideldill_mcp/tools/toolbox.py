@@ -12,7 +12,7 @@ from typing import Any
 
 import mcp_types as types
 
-from cideldill_mcp.clients.seen_stops import Deliveries, pauses_in, reports_hits
+from cideldill_mcp.clients.seen_stops import Deliveries, pauses_in
 from cideldill_mcp.events.entries import Event, LoggedRows
 from cideldill_mcp.questions.asking.registry import Questions
 from cideldill_mcp.replies.prose import possible
@@ -110,7 +110,7 @@ class Toolbox:
         present = {
             id: pause for run in self._runs for id, pause in run.pauses.items() if "seq" in pause
         }
-        has_hits = reports_hits(reply.body)
+        has_hits = "hits" in reply.body  # also if it is empty: there are none
         news_of = partial(self._deliveries.pending, client, present, reports_hits=has_hits)
         shows = bool(present and pauses_in(reply.body))
         text, sent = "", list[str]()
