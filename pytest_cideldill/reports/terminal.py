@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, TextIO
 
 from pytest_cideldill.interpreter.values import dataclass
@@ -39,13 +39,7 @@ class Style:
 
     def __call__(self, text: object, *names: str) -> str:
         """A text of the record, made harmless, in this style."""
-        return self._styled(words.one_line(text), names)
-
-    def block(self, text: object) -> str:
-        """A text of several lines."""
-        return self._styled(words.printable(text), ())
-
-    def _styled(self, shown: str, names: Sequence[str]) -> str:
+        shown = words.one_line(text)
         if self.is_plain or not names:
             return shown
         return f"\x1b[{';'.join(_CODES[name] for name in names)}m{shown}\x1b[0m"
@@ -150,7 +144,7 @@ def _why(story: Story, failure: Failure, style: Style) -> Iterator[str]:
     """Why it failed, if that was asked."""
     if why := story.why(failure):
         yield style.rule("why", "-")
-        yield style.block(why)
+        yield words.printable(why)
 
 
 def _outcome(test: Test, style: Style) -> str:
@@ -161,7 +155,7 @@ def _outcome(test: Test, style: Style) -> str:
 
 def _in_full(failure: Failure, style: Style) -> Iterator[str]:
     if failure.longrepr:
-        yield style.block(failure.longrepr)
+        yield words.printable(failure.longrepr)
     autopsy = failure.autopsy
     for name, value in (autopsy.get("parameters") or {}).items():
         yield f"parameter {style(name, 'bold')} = {style(value)}"
@@ -175,7 +169,7 @@ def _in_full(failure: Failure, style: Style) -> Iterator[str]:
             yield f"  {style(variable.get('name'), 'bold')} = {style(variable.get('value'))}"
     for name, text in failure.output:
         yield style.rule(f"captured {name}", "-")
-        yield style.block(text.rstrip("\n"))
+        yield words.printable(text.rstrip("\n"))
 
 
 def _hits(lines: list[Line], count: int, style: Style) -> Iterator[str]:

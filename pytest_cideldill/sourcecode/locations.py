@@ -31,7 +31,6 @@ class InvalidSource(ValueError):
         place = f"{filename}:{line}" if line else filename
         super().__init__(f"{place} can't be compiled: {reason}")
         self.line = line
-        self.reason = reason
 
 
 class InvalidLine(ValueError):
@@ -58,7 +57,6 @@ class InvalidColumn(ValueError):
     def __init__(self, line: int, column: int, candidates: tuple[Candidate, ...]) -> None:
         known = ", ".join(f"{candidate.column} ({candidate.function})" for candidate in candidates)
         super().__init__(f"column {column} of line {line} has no code: use one of {known}")
-        self.column = column
         self.candidates = candidates
 
 
@@ -69,7 +67,6 @@ class FunctionNotFound(ValueError):
         close = get_close_matches(name, known, 3) or known[:10]
         way_out = f"it has {', '.join(close)}" if close else "it has none at all"
         super().__init__(f"{filename} has no function {name!r}: {way_out}")
-        self.name = name
         self.known = known
 
 

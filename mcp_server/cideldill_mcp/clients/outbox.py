@@ -49,44 +49,33 @@ Send = Callable[[bytes], Awaitable[None]]
 """Sends complete lines of JSON-RPC to a client; may wait for a client that doesn't read."""
 
 
+@dataclass(slots=True, eq=False)
 class Notifications:
     """Notifications of one method that follow each other: queued as one, encoded once for all.
 
-    Args:
-        encode: Makes their lines; called when the first of them is sent.
-
     Attributes:
+        encode: Makes their lines; called when the first of them is sent.
         method: They may be merged with others of it; None: they may not.
         key: While one with this key waits, a second one is not queued.
     """
 
-    __slots__ = ("_encode", "_lines", "count", "key", "method")
-
-    def __init__(
-        self,
-        count: int,
-        encode: Callable[[], list[bytes]],
-        *,
-        method: str | None = None,
-        key: str | None = None,
-    ) -> None:
-        self._encode = encode
-        self._lines: list[bytes] | None = None
-        self.count = count
-        self.method = method
-        self.key = key
+    count: int
+    encode: Callable[[], list[bytes]]
+    method: str | None = None
+    key: str | None = None
+    _lines: list[bytes] | None = None
 
     def lines(self) -> list[bytes]:
         """The line of each, with its line feed."""
         if self._lines is None:
-            self._lines = self._encode()
+            self._lines = self.encode()
         return self._lines
 
     def newest(self) -> Notifications:
         """The last one; it does not keep the lines of the others."""
         if self.count == 1:
             return self
-        encode = self._encode
+        encode = self.encode
         return Notifications(1, lambda: encode()[-1:], method=self.method)
 
 
