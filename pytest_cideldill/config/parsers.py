@@ -109,10 +109,9 @@ def loopback(text: str) -> str:
         raise ValueError(f"{text!r} is not HOST:PORT, as 127.0.0.1:8080")
     try:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
-        is_ours = address.is_loopback
     except ValueError:
-        address, is_ours = None, False
-    if not is_ours:
+        address = None
+    if address is None or not address.is_loopback:
         raise ValueError(
             f"{text!r} is not an address of this machine alone, as 127.0.0.1:PORT; other machines "
             "reach that one through a tunnel: ssh -L PORT:127.0.0.1:PORT THIS_MACHINE"

@@ -217,9 +217,7 @@ class Redactor:
             if not self.enabled or not self._knows(text):
                 return text
             secrets = list(self._known_in(text))
-            return self._without_pieces(
-                self._replaced(text, secrets, len(text)) if secrets else text
-            )
+            return self._without_pieces(self._replaced(text, secrets, len(text)))
         except Exception:  # noqa: BLE001 - a border, as above
             return UNKNOWN
 

@@ -111,12 +111,13 @@ def _failure(failure: Failure, why: str, anchor: str, *, is_open: bool) -> Marku
         tag("span", f"{failure.during} on {failure.worker}", class_="dim"),
         tag("span", failure.cause, class_="cause"),
     )
+    parameters = failure.autopsy.get("parameters")
     return tag(
         "details",
         head,
         tag("pre", failure.explanation, class_="why"),
         joined(tag("h4", "Why"), tag("pre", why, class_="answer")) if why else None,
-        *_parameters(failure),
+        joined(tag("h4", "Parameters"), _pairs(parameters.items())) if parameters else None,
         *_frames(failure),
         *_causes(failure),
         *_output(failure),
@@ -126,12 +127,6 @@ def _failure(failure: Failure, why: str, anchor: str, *, is_open: bool) -> Marku
         class_="failure",
         open_="" if is_open else None,
     )
-
-
-def _parameters(failure: Failure) -> Iterator[Markup]:
-    pairs = (failure.autopsy.get("parameters") or {}).items()
-    if pairs:
-        yield joined(tag("h4", "Parameters"), _pairs(pairs))
 
 
 def _frames(failure: Failure) -> Iterator[Markup]:

@@ -133,7 +133,10 @@ class _Parser:
         self.check(source, start + 1)
         conversion = None
         if self.text[end] == "!":
-            conversion, end = self.conversion(end)
+            conversion = self.text[end + 1 : end + 2]
+            if conversion not in _CONVERSIONS:
+                raise InvalidTemplate("a conversion is one of !r, !s and !a", end)
+            end += 2
         spec = None
         if self.text.startswith(":", end):
             spec, end = self.parts(end + 1, depth - 1)
@@ -144,13 +147,6 @@ class _Parser:
         if debug and conversion is None and spec is None:
             conversion = "r"
         return debug, Field(source, start + 1, conversion, spec), end + 1
-
-    def conversion(self, at: int) -> tuple[str, int]:
-        """The letter after the `!` at `at`, and the position behind it."""
-        letter = self.text[at + 1 : at + 2]
-        if letter not in _CONVERSIONS:
-            raise InvalidTemplate("a conversion is one of !r, !s and !a", at)
-        return letter, at + 2
 
     def check(self, source: str, start: int) -> None:
         """Refuse a source that is no expression."""

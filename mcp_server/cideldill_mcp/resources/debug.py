@@ -250,17 +250,13 @@ async def _check_loaded(run: Run, project: Project, path: str, name: str) -> Non
     Raises:
         Refusal: `file_not_found`, whether the file exists or not.
     """
-    if any(
-        path == project.real(os.path.join(project.rootdir, entry))
-        for entry in _files_in_stacks(run)
-    ):
+    shown = (project.real(os.path.join(project.rootdir, file)) for file in _files_in_stacks(run))
+    if path in shown or any(path in target.loaded for target in run.workers.values()):
         return
-    if any(path in entry.loaded for entry in run.workers.values()):
-        return
-    replies = await _answers(entry.has_loaded(path, LOOK_S) for entry in run.targets.values())
+    replies = await _answers(target.has_loaded(path, LOOK_S) for target in run.targets.values())
     if True in replies:
         return
-    why = "".join(f"; {entry.message}" for entry in replies if isinstance(entry, Refusal))
+    why = "".join(f"; {reply.message}" for reply in replies if isinstance(reply, Refusal))
     raise Refusal(
         ErrorCode.FILE_NOT_FOUND,
         f"{name!r} is neither a file of the project nor of code that the tests have loaded{why}",
@@ -269,10 +265,10 @@ async def _check_loaded(run: Run, project: Project, path: str, name: str) -> Non
 
 def _files_in_stacks(run: Run) -> Iterator[str]:
     """The files in the stacks of pauses and of failed tests."""
-    autopsies = [pause.autopsy for pause in run.results.failures]
+    autopsies = [failure.autopsy for failure in run.results.failures]
     autopsies += [pause.get("autopsy") for pause in run.pauses.values()]
-    frames = [pause for autopsy in autopsies if autopsy for pause in autopsy.get("frames", ())]
-    places = [pause["location"] for pause in frames]
+    frames = [frame for autopsy in autopsies if autopsy for frame in autopsy.get("frames", ())]
+    places = [frame["location"] for frame in frames]
     places += [place for pause in run.pauses.values() for place in pause.get("frames") or ()]
     yield from {place["file"] for place in places if place}
 
