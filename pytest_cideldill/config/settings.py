@@ -19,11 +19,6 @@ from pytest_cideldill.interpreter.values import dataclass
 if TYPE_CHECKING:
     import pytest
 
-DEFAULT_ADDRESS = "127.0.0.1:0"
-DEFAULT_LEASE_S = 1800.0
-DEFAULT_GRACE_S = 30.0
-
-
 HANDOVER: Final = "CIDELDILL_HANDOVER"
 """The environment variable in which `pytest --cideldill-mcp` passes settings to the front end."""
 
@@ -59,7 +54,7 @@ class Settings:
 
     start: str = "manual"
     tools: str = "full"
-    lease_s: float = DEFAULT_LEASE_S
+    lease_s: float = 1800.0
     record: str = ""
     summary: str = ""
     trace: tuple[str, ...] = ()
@@ -74,9 +69,9 @@ class Settings:
     allow_unpickle: bool = False
     stdio: bool = False
     http: bool = False
-    http_address: str = DEFAULT_ADDRESS
+    http_address: str = "127.0.0.1:0"
     bind: str | None = None
-    grace_s: float = DEFAULT_GRACE_S
+    grace_s: float = 30.0
     hint: bool = True
     why: int = 0
 

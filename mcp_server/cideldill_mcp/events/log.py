@@ -177,7 +177,13 @@ class EventLog:
         Returns:
             Its number; 0 when it was dropped because its run's share is used up.
         """
-        seq = self._add({"type": type, "ts": self.now() if ts is None else ts, **values}, dropped)
+        event = {"type": type, "ts": self.now() if ts is None else ts, **values}
+        run_id, seq = event.get("run_id", ""), 0
+        is_over_cap = self._bytes[run_id] >= self._max_run_bytes and type in DROPPABLE
+        self._count_dropped(run_id, dropped + is_over_cap)
+        if not is_over_cap:
+            seq = event["seq"] = self._next
+            self._keep(LoggedEvent(event, encode_fast(event) + b"\n"))
         self._notify()
         self.wake()
         return seq
@@ -200,16 +206,6 @@ class EventLog:
             self._keep(rows)
         self._notify()
         self.wake()
-
-    def _add(self, event: Event, dropped: int) -> int:
-        run_id = event.get("run_id", "")
-        is_over_cap = self._bytes[run_id] >= self._max_run_bytes and event["type"] in DROPPABLE
-        self._count_dropped(run_id, dropped + is_over_cap)
-        if is_over_cap:
-            return 0
-        seq = event["seq"] = self._next
-        self._keep(LoggedEvent(event, encode_fast(event) + b"\n"))
-        return seq
 
     def _count_dropped(self, run_id: str, count: int) -> None:
         if count:
