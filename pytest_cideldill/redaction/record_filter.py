@@ -21,8 +21,6 @@ class Hiding:
     def __init__(self, redactor: Redactor) -> None:
         self.is_plain = redactor.is_plain
         self._redactor = redactor
-        self._redact = redactor.redact_text
-        self._redact_known = redactor.redact_known
         self._names: dict[str, str] = {}
         self._learned = redactor.learned
 
@@ -35,7 +33,7 @@ class Hiding:
         if name not in self._names:
             if len(self._names) >= _MOST_NAMES:
                 self._names.clear()
-            self._names[name] = self._redact(name)
+            self._names[name] = self._redactor.redact_text(name)
         return self._names[name]
 
     def hide(self, values: dict[str, Any], *, is_asked: bool) -> None:
@@ -43,12 +41,9 @@ class Hiding:
 
         `is_asked`: a client or the user sent these values, so no process has redacted them.
         """
-        redact = self._redact if is_asked else self._redact_known
+        redact = self._redactor.redact_text if is_asked else self._redactor.redact_known
         for name, value in values.items():
-            if name == "nodeid":
-                values[name] = self.name(value)
-            else:
-                values[name] = _hidden(value, redact)
+            values[name] = self.name(value) if name == "nodeid" else _hidden(value, redact)
 
 
 def _hidden(value: Any, redact: Callable[[str], str]) -> Any:
