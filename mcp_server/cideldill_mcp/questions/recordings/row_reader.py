@@ -125,7 +125,7 @@ def without_collector() -> Iterator[None]:
 
 
 class _Reader:
-    """Builds a `Recorded` from rows."""
+    """Builds a `Recorded` from rows: `_add_call` takes the columns of rows `call`, and so on."""
 
     def __init__(self) -> None:
         self.recorded = Recorded()
@@ -140,53 +140,18 @@ class _Reader:
         self._raised_at: int | None = None
         self._is_full = False
         self._kinds: dict[str, Callable[..., None]] = {
-            "line": self._add_line,
-            "change": self._add_change,
-            "call": self._add_call,
-            "skipped": self._add_skipped,
-            "return": self._add_return,
-            "unwind": self._add_unwind,
-            "raise": self._add_raise,
-            "yield": self._add_yield,
-            "wait": self._add_wait,
-            "resume": self._add_resume,
-            "library": self._add_library,
-            "aftermath": self._add_aftermath,
-            "parts": self._add_parts,
-            "caller": self._add_caller,
-            "state": self._add_state,
-            "leaves": self._add_leaves,
-            "neighbours": self._add_neighbours,
-            "code": self._add_code,
-            "focus": self._add_focus,
-            "phase": self._add_phase,
-            "outcome": self._add_outcome,
-            "test": self._add_test,
-            "starts": self._add_starts,
-            "ran": self._add_ran,
-            "frames": self._add_frames,
-            "failed": self._add_failed,
-            "caught": self._add_caught,
-            "test_files": self._add_test_files,
-            "lines": self._add_lines,
-            "matches": self._add_matches,
-            "reached": self._add_reached,
-            "refused": self._add_refused,
-            "missing": self._add_missing,
-            "uncollected": self._add_uncollected,
-            "unmatched": self._add_unmatched,
-            "unforked": self.recorded.unforked.__setitem__,
-            "warning": self._add_warning,
-            "process": self._add_process,
-            "applied": self._add_applied,
-            "unapplied": self._add_unapplied,
-            "unreached": self._add_unreached,
-            "patched": self._add_patched,
-            "evaluated": self._add_evaluated,
-            "end": self._add_end,
+            name.removeprefix("_add_"): getattr(self, name)
+            for name in dir(self)
+            if name.startswith("_add_")
         }
+        self._kinds["warning"] = self.recorded.warnings.append
+        self._kinds["unforked"] = self.recorded.unforked.__setitem__
+        for kind in ("test_files", "neighbours", "unmatched", "patched"):
+            self._kinds[kind] = partial(setattr, self.recorded, kind)
+        for kind in ("yield", "resume"):
+            self._kinds[kind] = partial(self._move, kind)
         for kind in WATCHED:
-            self._kinds[kind] = partial(self._add_watched, kind)
+            self._kinds[kind] = partial(self._watch, kind)
 
     def add(self, rows: list[Row]) -> None:
         kinds = self._kinds
@@ -240,9 +205,6 @@ class _Reader:
 
     def _add_unreached(self, facts: dict[str, dict[str, Any]]) -> None:
         self.recorded.unreached = {int(number): fact for number, fact in facts.items()}
-
-    def _add_patched(self, files: list[str]) -> None:
-        self.recorded.patched = files
 
     def _add_evaluated(self, expression: str, text: str, *more: Any) -> None:
         is_error, file, line, _function = more
@@ -312,9 +274,6 @@ class _Reader:
     def _passage(self, code: int, line: int, library: str = "") -> Passage:
         return Passage(self.recorded.codes[code] if code else None, line, library)
 
-    def _add_test_files(self, files: list[str]) -> None:
-        self.recorded.test_files = files
-
     def _add_lines(self, code: int, pairs: list[tuple[int, int]]) -> None:
         counts = dict(pairs)
         self._test.lines.append((self.recorded.codes[code], counts))
@@ -338,17 +297,8 @@ class _Reader:
     def _add_uncollected(self, nodeid: str, text: str) -> None:
         self.recorded.uncollected.append((nodeid, text))
 
-    def _add_unmatched(self, names: list[str]) -> None:
-        self.recorded.unmatched = names
-
     def _add_leaves(self, digest: str, leaves: list[list[str]]) -> None:
         self.recorded.leaves[digest] = dict(leaves)
-
-    def _add_neighbours(self, nodeids: list[str]) -> None:
-        self.recorded.neighbours = nodeids
-
-    def _add_warning(self, text: str) -> None:
-        self.recorded.warnings.append(text)
 
     # --- calls ----------------------------------------------------------------------------------
 
@@ -395,16 +345,10 @@ class _Reader:
         if self._begun_in.get(call, self._phase) is not self._phase:
             self._phase.continued.append(found)
 
-    def _add_yield(self, call: int, text: str) -> None:
-        self._move(call, "yield", text)
-
     def _add_wait(self, call: int) -> None:
-        self._move(call, "wait", "")
+        self._move("wait", call, "")
 
-    def _add_resume(self, call: int, text: str) -> None:
-        self._move(call, "resume", text)
-
-    def _move(self, number: int, kind: str, text: str) -> None:
+    def _move(self, kind: str, number: int, text: str) -> None:
         call = self._calls[number]
         if call.moves is None:
             call.moves = []
@@ -448,7 +392,7 @@ class _Reader:
     def _add_raise(self, text: str) -> None:
         self._note(("raise", text))
 
-    def _add_watched(self, kind: str, *columns: Any) -> None:
+    def _watch(self, kind: str, *columns: Any) -> None:
         self._test.watched.append((self._phase.name, [kind, *columns]))
 
     def _note(self, event: Event) -> None:
