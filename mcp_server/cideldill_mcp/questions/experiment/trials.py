@@ -10,8 +10,7 @@ from cideldill_mcp.questions.asking.asker import FAILING
 from cideldill_mcp.questions.asking.registry import SideRun
 from cideldill_mcp.questions.asking.unanswered import last_line
 from cideldill_mcp.questions.experiment.experiment_specs import Experiment
-from cideldill_mcp.questions.recordings.evaluated import Value
-from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
+from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest, Value
 from cideldill_mcp.questions.texts.fitting import counted
 from pytest_cideldill.protocol.trace_rows import ForcedChange
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cideldill_mcp.questions.recordings.evaluated import Value
 from pytest_cideldill.protocol.trace_rows import Row
 
 BODIES: Final = frozenset({"module", "class"})
@@ -313,6 +312,21 @@ class Failed:
     stopped_at: dict[str, str] = field(default_factory=dict)
     at: int = 0
     raised_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What an expression gave where a test failed, or at the end of its function.
+
+    Attributes:
+        text: The value, or an exception.
+        is_error: Whether it is an exception.
+        place: `file:line`.
+    """
+
+    text: str
+    is_error: bool
+    place: str
 
 
 @dataclass(slots=True, eq=False)

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
-from cideldill_mcp.questions.recordings.evaluated import Value
 from cideldill_mcp.questions.recordings.recorded import (
     FAILED,
     Behind,
@@ -32,6 +31,7 @@ from cideldill_mcp.questions.recordings.recorded import (
     Phase,
     Recorded,
     RecordedTest,
+    Value,
 )
 from pytest_cideldill.protocol.trace_rows import EXPLANATION, Row
 
