@@ -87,9 +87,8 @@ async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[s
             from cideldill_mcp.questions.experiment.experiment_table import table
 
             baseline = await tasks[0]
-            refusal = await asyncio.to_thread(_refusal, question, base, baseline)
-            if refusal is not None:
-                raise refusal
+            if not baseline.nodeids:
+                raise await asyncio.to_thread(_refusal, question, base, baseline)
             trials = [await each for each in tasks[1:]]
         finally:
             for task in (*tasks, *others):
@@ -208,10 +207,8 @@ async def _suggested(
     return list(await asyncio.gather(*tasks))
 
 
-def _refusal(question: Question, base: TraceRequest, baseline: Trial) -> Refusal | None:
-    """Why there is nothing to compare with; None: there is."""
-    if baseline.nodeids:
-        return None
+def _refusal(question: Question, base: TraceRequest, baseline: Trial) -> Refusal:
+    """Why there is nothing to compare with."""
     from cideldill_mcp.questions.asking.registry import SideRun
     from cideldill_mcp.questions.asking.unanswered import unanswered
     from cideldill_mcp.questions.recordings.recorded import Recorded

@@ -10,6 +10,7 @@ from typing import Any, Final
 from cideldill_mcp.questions.asking.asker import invalid
 from cideldill_mcp.questions.asking.registry import Variation
 from cideldill_mcp.questions.asking.spelling import parsed
+from cideldill_mcp.questions.texts.fitting import clipped
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import ForcedChange, TraceRequest
 
@@ -128,8 +129,7 @@ def _name(made: Experiment) -> str:
     names += [_words(change) for change in made.changes]
     names += [f"env {each}" for each in made.env] + [" ".join(made.args)] * bool(made.args)
     names += ["order"] * bool(made.order)
-    name = ", ".join(dict.fromkeys(names))
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    return clipped(", ".join(dict.fromkeys(names)), _LONGEST_NAME)
 
 
 def _news(patch: Mapping[str, str]) -> str:
@@ -302,11 +302,9 @@ def _function(text: str) -> None:
     if all(part.isidentifier() for part in text.strip().replace(":", ".").split(".")):
         return
     tree = ast.parse(text.strip(), "<with>")
-    if len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr | ast.FunctionDef):
-        return
-    if len(tree.body) == 1 and isinstance(tree.body[0], ast.AsyncFunctionDef):
-        return
-    raise ValueError("not a dotted path, a lambda or one def")
+    known = ast.Expr | ast.FunctionDef | ast.AsyncFunctionDef
+    if len(tree.body) != 1 or not isinstance(tree.body[0], known):
+        raise ValueError("not a dotted path, a lambda or one def")
 
 
 def _check(text: Any, path: str, check: Callable[[str], None]) -> None:

@@ -17,6 +17,7 @@ from cideldill_mcp.questions.experiment.trials import (
     flips,
     is_good,
 )
+from cideldill_mcp.questions.texts.call_text import proposal
 from cideldill_mcp.questions.texts.fitting import Answer, Item, clipped, counted, fit, short
 
 _MARKS = {"passed": "✓", "xpassed": "✓", "failed": "✗", "error": "✗", "skipped": "s"}
@@ -65,12 +66,12 @@ def _next(baseline: Trial, trials: Sequence[Trial], cause: str | None) -> list[s
     failing = first_failing(baseline)
     if failing is None:
         return []
-    nodeid = json.dumps(failing, ensure_ascii=False)
     if cause is None:
-        return [f'test_trace {{"nodeid": {nodeid}}}: where the failing test goes']
+        return [proposal("test_trace", "where the failing test goes", nodeid=failing)]
     (experiment,) = [trial.experiment for trial in trials if trial.name == cause]
     if experiment.patches or experiment.diff:
-        return [f'edit the file, then test_run {{"nodeids": [{nodeid}]}}: the fix is confirmed']
+        confirmed = proposal("test_run", "the fix is confirmed", nodeids=[failing])
+        return [f"edit the file, then {confirmed}"]
     named = [change.function for change in experiment.changes if change.function]
     return [
         f'test_source {{"function": {json.dumps(name)}}}: what is to be fixed' for name in named

@@ -120,9 +120,12 @@ async def forked(
     Raises:
         Refusal: `internal_error`: the interpreter can't be started.
     """
-    chosen = [prepared[number] for number in numbers]
     plain = Fork("")
-    forks = [plain, *(_fork(each) for each in chosen), plain]
+    forks = [plain]
+    for each in (prepared[number] for number in numbers):
+        changes = [asdict(change) for change in each.experiment.changes]
+        forks.append(Fork("", changes, each.code or []))
+    forks.append(plain)
     try:
         forks = [replace(fork, file=question.new_file()) for fork in forks]
     except OSError:
@@ -131,11 +134,6 @@ async def forked(
     run = await question.run(request)
     trial = await baseline
     return await asyncio.to_thread(_trusted, question, run, forks, numbers, trial)
-
-
-def _fork(prepared: Prepared) -> Fork:
-    changes = [asdict(change) for change in prepared.experiment.changes]
-    return Fork("", changes, prepared.code or [])
 
 
 def _trusted(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from cideldill_mcp.questions.experiment.experiment_specs import Experiment
 from cideldill_mcp.questions.experiment.trials import Trial, first_failing
 from cideldill_mcp.questions.recordings.recorded import BODIES, Call, RecordedTest
+from cideldill_mcp.questions.texts.fitting import clipped
 from pytest_cideldill.protocol.trace_rows import ForcedChange
 
 MOST: Final = 5
@@ -36,7 +38,7 @@ def suggestions(baseline: Trial) -> list[Experiment]:
     changes: dict[str, ForcedChange] = {}
     for change in (*_of_comparison(test), *_of_neighbours(test, list(tests.values()))):
         shown = f"{change.function.rpartition('.')[2]} → {change.value!r}"
-        changes.setdefault(shown if len(shown) <= 40 else f"{shown[:39]}…", change)
+        changes.setdefault(clipped(shown, 40), change)
     return [
         Experiment(name, [change], is_suggested=True)
         for name, change in list(changes.items())[:MOST]
@@ -70,7 +72,7 @@ def _of_neighbours(test: RecordedTest, tests: list[RecordedTest]) -> Iterator[Fo
         for call in _functions(other):
             here = seen.get(call.code.dotted)
             is_known, value = _value(call.result)
-            if not here or not is_known or any(_same(each, call) for each in here):
+            if not here or not is_known or any(each.result == call.result for each in here):
                 continue
             if call.args != here[-1].args:
                 continue  # other arguments may well give another result
@@ -78,10 +80,6 @@ def _of_neighbours(test: RecordedTest, tests: list[RecordedTest]) -> Iterator[Fo
             made += 1
             if made >= _OF_NEIGHBOURS:
                 return
-
-
-def _same(one: Call, other: Call) -> bool:
-    return one.result == other.result
 
 
 def _returning(call: Call, value: Any, ordinal: int) -> ForcedChange:
@@ -108,20 +106,11 @@ def _sides(test: RecordedTest) -> tuple[Any, Any] | None:
     text = "" if failure is None else failure.text.removeprefix("AssertionError: ")
     if not text.startswith("assert "):
         return None
-    try:
-        tree = ast.parse(text.removeprefix("assert "), mode="eval").body
-    except (SyntaxError, ValueError):
-        return None
-    if (
-        not isinstance(tree, ast.Compare)
-        or len(tree.ops) != 1
-        or not isinstance(tree.ops[0], ast.Eq)
-    ):
-        return None
-    try:
-        return ast.literal_eval(tree.left), ast.literal_eval(tree.comparators[0])
-    except (ValueError, TypeError, SyntaxError, MemoryError):
-        return None
+    with suppress(ValueError, TypeError, SyntaxError, MemoryError):
+        match ast.parse(text.removeprefix("assert "), mode="eval").body:
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+                return ast.literal_eval(left), ast.literal_eval(right)
+    return None
 
 
 def _value(text: str | None) -> tuple[bool, Any]:

@@ -88,14 +88,13 @@ class Trial:
 
     def hits(self) -> int:
         """How often forced changes were made."""
-        made = [
-            pair
+        return sum(
+            count
             for recording in self.recorded
             for test in recording.tests.values()
-            for number, pair in test.applied.items()
+            for number, (count, _) in test.applied.items()
             if self._is_forced(number)
-        ]
-        return sum(count for count, _ in made)
+        )
 
     def _is_forced(self, number: int) -> bool:
         changes = self.experiment.changes
