@@ -10,7 +10,8 @@ from textwrap import dedent
 import pytest
 
 from cideldill_mcp.questions.recordings.listing import SourceFiles
-from cideldill_mcp.questions.source.source_text import find, source_answer
+from cideldill_mcp.questions.source.find_definitions import find
+from cideldill_mcp.questions.source.source_text import source_answer
 from cideldill_mcp.questions.texts.fitting import Answer
 from pytest_cideldill.errors import Refusal
 from tests.server.recordings import NODEID, recorded_run

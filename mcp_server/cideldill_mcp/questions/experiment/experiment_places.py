@@ -15,7 +15,7 @@ from cideldill_mcp.questions.asking.spelling import file_from_root, function_fro
 from cideldill_mcp.questions.experiment.experiment_specs import Experiment, Prepared
 from cideldill_mcp.questions.experiment.forks import code_of
 from cideldill_mcp.questions.patches.whole_texts import PatchedFile, patched_files
-from cideldill_mcp.questions.source.source_text import find
+from cideldill_mcp.questions.source.find_definitions import find
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import ForcedChange
 from pytest_cideldill.sourcecode.helper import source_map

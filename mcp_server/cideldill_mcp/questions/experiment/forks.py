@@ -59,7 +59,7 @@ def _of_line(change: ForcedChange) -> list[list[Any]]:
 
 
 def _of_name(change: ForcedChange, files: SourceFiles, root: str) -> list[list[Any]]:
-    from cideldill_mcp.questions.source.source_text import find
+    from cideldill_mcp.questions.source.find_definitions import find
 
     try:
         definitions = find(files, function=change.function)

@@ -20,16 +20,12 @@ LoopNode = ast.For | ast.AsyncFor | ast.While
 Node = ast.stmt | ast.ExceptHandler | ast.match_case
 Scope = FunctionNode | ast.ClassDef | ast.Lambda | ast.Module
 
-_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BRANCHES: Final = (
     *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.Match),
     *(ast.Try, ast.TryStar, ast.With, ast.AsyncWith),
 )
 _BLOCKS: Final = ("body", "orelse", "finalbody")
-
-
-def _as_it_is(text: str) -> str:
-    return text
 
 
 class SourceFiles:
@@ -44,7 +40,7 @@ class SourceFiles:
     def __init__(
         self,
         rootdir: str,
-        redact: Callable[[str], str] = _as_it_is,
+        redact: Callable[[str], str] = str,
         texts: Mapping[str, str] | None = None,
     ) -> None:
         self.rootdir = rootdir
@@ -101,7 +97,7 @@ def _definition(tree: ast.Module, code: Code) -> Scope | None:
         return None
     name = code.qualname.rpartition(".")[2]
     for node in ast.walk(tree):
-        if isinstance(node, _DEFINITIONS) and node.name == name and extent(node)[0] == code.first:
+        if isinstance(node, DEFINITIONS) and node.name == name and extent(node)[0] == code.first:
             return node
         if isinstance(node, ast.Lambda) and name == "<lambda>" and node.lineno == code.first:
             return node
@@ -151,7 +147,7 @@ class Listing:
     ) -> Iterator[tuple[Node, tuple[LoopNode, ...]]]:
         """Note a statement; what is inside of it follows."""
         first, last = _extent(node)
-        if isinstance(node, _DEFINITIONS):
+        if isinstance(node, DEFINITIONS):
             self._add_span(first, last, node, loops)
             return
         inner = loops
@@ -195,7 +191,7 @@ class Listing:
         """A statement or header on one line."""
         node = self.nodes.get(first)
         last = self.ends.get(first, first)
-        if isinstance(node, _DEFINITIONS):
+        if isinstance(node, DEFINITIONS):
             last = node.lineno
         # Comments and blank lines between a header and its body are no part of it.
         parts = [self.line(number).strip() for number in range(first, last + 1)]

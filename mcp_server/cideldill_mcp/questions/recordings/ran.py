@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from cideldill_mcp.questions.recordings.listing import Listing
+from cideldill_mcp.questions.recordings.listing import DEFINITIONS, Listing
 from cideldill_mcp.questions.recordings.recorded import BODIES, Call, Code, RecordedTest
 
 Key = tuple[str, str, int]
 """Equal for code objects of one function: file, name, first line."""
-
-_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Remark(NamedTuple):
@@ -102,7 +99,7 @@ class Statements:
         if start == listing.first:
             return bool(self._lines)
         node = listing.nodes.get(start)
-        if isinstance(node, _DEFINITIONS) and line >= node.body[0].lineno > node.lineno:
+        if isinstance(node, DEFINITIONS) and line >= node.body[0].lineno > node.lineno:
             return False  # it is inside, and has lines of its own
         return start in self.starts
 

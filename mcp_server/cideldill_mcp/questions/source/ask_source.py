@@ -21,9 +21,8 @@ from cideldill_mcp.questions.asking.asker import (
 )
 from cideldill_mcp.questions.asking.spelling import file_from_root, function_from_root, parsed
 from cideldill_mcp.questions.recordings.listing import SourceFiles
-from cideldill_mcp.questions.source.find_definitions import Definition
-from cideldill_mcp.questions.source.source_text import find, source_answer
-from cideldill_mcp.questions.texts.fitting import Answer
+from cideldill_mcp.questions.source.find_definitions import Definition, find
+from cideldill_mcp.questions.source.source_text import source_answer
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
@@ -81,19 +80,15 @@ async def source(asker: Asker, asked: Source, bounds: Bounds) -> dict[str, Any]:
         files, definitions = await asyncio.to_thread(_found, asker, asked, questions.rootdir)
         if nodeid is None or (function := _counted(asked, definitions)) is None:
             lines = [] if nodeid is None else ["only lines of functions and classes are counted"]
-            make = partial(_source, files, definitions)
+            make = partial(source_answer, files, definitions)
             return reply(question, None, None, await noted(lines, bounds.max_chars, make))
         seen = await see(question, TraceRequest("", [nodeid], function=function, counts=True))
         root = seen.recorded.rootdir
         if root and os.path.realpath(root) != os.path.realpath(files.rootdir):
             files, definitions = await asyncio.to_thread(_found, asker, asked, root)
-        make = partial(_source, files, definitions, recorded=seen.recorded, test=seen.test)
+        make = partial(source_answer, files, definitions, recorded=seen.recorded, test=seen.test)
         answer = await noted(notes(question, seen, asker), bounds.max_chars, make)
         return reply(question, seen.test.nodeid, seen.test.outcome, answer)
-
-
-def _source(files: SourceFiles, found: list[Definition], max_chars: int, **seen: Any) -> Answer:
-    return source_answer(files, found, max_chars=max_chars, **seen)
 
 
 def _found(asker: Asker, asked: Source, root: str) -> tuple[SourceFiles, list[Definition]]:

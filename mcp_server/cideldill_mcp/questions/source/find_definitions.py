@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cideldill_mcp.questions.recordings.listing import Scope, SourceFiles, extent
+from cideldill_mcp.questions.asking.spelling import parsed
+from cideldill_mcp.questions.recordings.listing import DEFINITIONS, Scope, SourceFiles, extent
 from pytest_cideldill.errors import ErrorCode, Refusal
 from pytest_cideldill.sourcecode.catalog import find_sources, module_names
 from pytest_cideldill.sourcecode.describe import assigned_lambdas
-from pytest_cideldill.sourcecode.names import FunctionName, close_names, parse_function_name
+from pytest_cideldill.sourcecode.names import FunctionName, close_names
 
 SECONDS: Final = 5.0
 """Of a search for a name; half of it for finding files."""
 
-_NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _INIT: Final = ".__init__"
 
 
@@ -51,52 +51,55 @@ class Definition:
     def scope(self) -> Scope | None:
         """Its node, if it is a function or a class."""
         node = self.node
-        return node if isinstance(node, (*_NAMED, ast.Lambda)) else None
+        return node if isinstance(node, (*DEFINITIONS, ast.Lambda)) else None
 
 
-def definitions_named(
-    files: SourceFiles, function: str, further: Sequence[str] = ()
+def find(
+    files: SourceFiles,
+    *,
+    function: str | None = None,
+    file: str | None = None,
+    line: int | None = None,
+    further: Sequence[str] = (),
 ) -> list[Definition]:
-    """All definitions that a name matches; what lies inside of another one is left out.
-
-    A dotted name that none has may leave out the first modules, as in a trace.
+    """The definitions that a question means.
 
     Args:
         files: Those of the project.
-        function: As for `breakpoint_add`; also the name of a class.
-        further: Absolute paths of folders outside of the rootdir.
+        function: A name as for `breakpoint_add`, or of a class; or
+        file: a path, and
+        line: a line in it.
+        further: Absolute paths of folders of user code outside of the rootdir.
 
     Raises:
-        Refusal: `invalid_parameter`: it is no name; `function_not_found`.
+        Refusal: `missing_parameter`; `invalid_parameter`: it is no name; `function_not_found`,
+            `file_not_found`, `invalid_source`; `invalid_line`: there is no code.
     """
-    try:
-        name = parse_function_name(function)
-    except ValueError as error:
-        raise Refusal(ErrorCode.INVALID_PARAMETER, str(error)) from error
-    name = name.within(files.rootdir.replace(os.sep, "/").rstrip("/"))
-    start = time.monotonic()
-    found: list[Definition] = []
-    for file, modules in _files(files, name, further, start):
-        if time.monotonic() - start > SECONDS:
-            break
-        if name.word and not any(name.word in line for line in files.lines(file)):
-            continue
-        of_file = _definitions(files, file, modules[0] if modules else "")
-        found += [definition for definition in of_file if _is_meant(name, definition, modules)]
+    if function is not None:
+        return _named(files, function, further)
+    if file is None or line is None:
+        raise Refusal(ErrorCode.MISSING_PARAMETER, "give function, or file and line")
+    return [_definition_at(files, file, line)]
+
+
+def _named(files: SourceFiles, function: str, further: Sequence[str]) -> list[Definition]:
+    """All definitions that a name matches; what lies inside of another one is left out.
+
+    A dotted name that none has may leave out the first modules, as in a trace.
+    """
+    name = parsed(function).within(files.rootdir.replace(os.sep, "/").rstrip("/"))
+    pairs = _searched(files, name, further)
+    found = [each for each, modules in pairs if _is_meant(name, each, modules)]
     if not found:
-        definitions = _all(files, further)
-        found = [definition for definition in definitions if name.is_end_of(definition.dotted)]
+        every = [each for each, _ in _searched(files, parsed("*"), further)]
+        found = [each for each in every if name.is_end_of(each.dotted)]
         if not found:
-            raise _not_found(name, [definition.dotted for definition in definitions])
+            raise _not_found(name, [each.dotted for each in every])
     return list(_outermost(found))
 
 
-def definition_at(files: SourceFiles, file: str, line: int) -> Definition:
-    """The function or class around a line, else the statement of the module.
-
-    Raises:
-        Refusal: `file_not_found`, `invalid_source`, `invalid_line`: there is no code.
-    """
+def _definition_at(files: SourceFiles, file: str, line: int) -> Definition:
+    """The function or class around a line, else the statement of the module."""
     shown = file.replace(os.sep, "/").removeprefix("./")
     root = files.rootdir.replace(os.sep, "/").rstrip("/")
     shown = shown.removeprefix(f"{root}/")
@@ -132,17 +135,26 @@ def _module_of(files: SourceFiles, file: str) -> str:
     return module_names(packages, files.rootdir)[file][0]
 
 
-def _files(
-    files: SourceFiles, name: FunctionName, further: Sequence[str], start: float
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Files that may define what is named, with the names of their modules."""
+def _searched(
+    files: SourceFiles, name: FunctionName, further: Sequence[str]
+) -> Iterator[tuple[Definition, Sequence[str]]]:
+    """What is in files that may define what is named, with the names of their modules; as far as
+    there is time.
+    """
+    start = time.monotonic()
     for root in (files.rootdir, *further):
         real = os.path.realpath(root)
         sources, _ = find_sources(real, lambda: time.monotonic() - start > SECONDS / 2)
         prefix = "" if root == files.rootdir else f"{real}/"
         for file, modules in module_names(sources, real).items():
-            if name.may_be_in(modules, prefix + file):
-                yield prefix + file, modules
+            path = prefix + file
+            if not name.may_be_in(modules, path):
+                continue
+            if time.monotonic() - start > SECONDS:
+                return
+            if not name.word or any(name.word in line for line in files.lines(path)):
+                for definition in _definitions(files, path, modules[0] if modules else ""):
+                    yield definition, modules
 
 
 def _is_meant(name: FunctionName, definition: Definition, modules: Sequence[str]) -> bool:
@@ -166,7 +178,7 @@ def _definitions(files: SourceFiles, file: str, module: str) -> list[Definition]
     pending: list[tuple[ast.AST, str]] = [(tree, "")]
     while pending:
         node, prefix = pending.pop()
-        if isinstance(node, _NAMED):
+        if isinstance(node, DEFINITIONS):
             name = prefix + node.name
             found.append(Definition(name, module, file, *extent(node), node))
             prefix = f"{name}."
@@ -186,17 +198,6 @@ def _outermost(found: Iterable[Definition]) -> Iterator[Definition]:
         if definition.first > last.get(definition.file, 0):
             last[definition.file] = definition.last
             yield definition
-
-
-def _all(files: SourceFiles, further: Sequence[str]) -> list[Definition]:
-    """All definitions, as far as there is time."""
-    start = time.monotonic()
-    definitions: list[Definition] = []
-    for file, modules in _files(files, parse_function_name("*"), further, start):
-        if time.monotonic() - start > SECONDS:
-            break
-        definitions += _definitions(files, file, modules[0] if modules else "")
-    return definitions
 
 
 def _not_found(name: FunctionName, known: list[str]) -> Refusal:

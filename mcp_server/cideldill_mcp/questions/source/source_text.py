@@ -8,21 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cideldill_mcp.questions.recordings.listing import Listing, Scope, SourceFiles, extent
+from cideldill_mcp.questions.recordings.listing import DEFINITIONS, Listing, SourceFiles, extent
 from cideldill_mcp.questions.recordings.recorded import BODIES, Call, Recorded, RecordedTest
-from cideldill_mcp.questions.source.find_definitions import (
-    Definition,
-    definition_at,
-    definitions_named,
-)
-from cideldill_mcp.questions.texts.call_text import notes_of, proposal
+from cideldill_mcp.questions.source.find_definitions import Definition
+from cideldill_mcp.questions.texts.call_text import counts_text, notes_of, proposal
 from cideldill_mcp.questions.texts.fitting import MAX_CHARS, Answer, Item, counted, fit
-from pytest_cideldill.errors import ErrorCode, Refusal
 
-CALLERS: Final = 5
-"""Callers and callees that are named."""
-
-DEFINITIONS: Final = 20
+MOST: Final = 20
 """Definitions that are shown; a glob may match thousands."""
 
 
@@ -40,31 +32,31 @@ class _SourceLine(Item):
 def source_answer(
     files: SourceFiles,
     definitions: Sequence[Definition],
+    max_chars: int = MAX_CHARS,
     *,
     recorded: Recorded | None = None,
     test: RecordedTest | None = None,
-    max_chars: int = MAX_CHARS,
 ) -> Answer:
     """The source of definitions.
 
     Args:
         files: Those of the project.
         definitions: As `find` returns them.
+        max_chars: Most characters of the text.
         recorded: What a process left that counted the lines.
         test: The test in it.
-        max_chars: Most characters of the text.
     """
     items: list[Item] = []
     lines_run = 0
     definitions = _those_that_ran(definitions, test)
     is_cut = recorded is not None and bool(recorded.cut)
-    for at, definition in enumerate(definitions[:DEFINITIONS]):
+    for at, definition in enumerate(definitions[:MOST]):
         marks = None if test is None else _Marks(definition, files, test, is_cut=is_cut)
         lines_run += 0 if marks is None else len(marks.counts)
         items += _lines_of(definition, files, marks, at)
-    if len(definitions) > DEFINITIONS:
-        rest = [definition.dotted for definition in definitions[DEFINITIONS : DEFINITIONS + 5]]
-        more = counted(len(definitions) - DEFINITIONS, "more definition")
+    if len(definitions) > MOST:
+        rest = [definition.dotted for definition in definitions[MOST : MOST + 5]]
+        more = counted(len(definitions) - MOST, "more definition")
         items.append(Item(f"{more}: {', '.join(rest)} …", 0.5, weight=0))
     if recorded is not None and test is not None:
         items += [Item(note, 0.1, weight=0) for note in notes_of(recorded, test)]
@@ -89,34 +81,6 @@ def _those_that_ran(
         return not any(file == each.file and each.first <= line <= each.last for file, line in ran)
 
     return sorted(definitions, key=is_idle)
-
-
-def find(
-    files: SourceFiles,
-    *,
-    function: str | None = None,
-    file: str | None = None,
-    line: int | None = None,
-    further: Sequence[str] = (),
-) -> list[Definition]:
-    """The definitions that a question means.
-
-    Args:
-        files: Those of the project.
-        function: A name as for `breakpoint_add`, or of a class; or
-        file: a path, and
-        line: a line in it.
-        further: Folders of user code outside of the rootdir.
-
-    Raises:
-        Refusal: `missing_parameter`, `invalid_parameter`, `function_not_found`, `file_not_found`,
-            `invalid_source`, `invalid_line`.
-    """
-    if function is not None:
-        return definitions_named(files, function, further)
-    if file is None or line is None:
-        raise Refusal(ErrorCode.MISSING_PARAMETER, "give function, or file and line")
-    return [definition_at(files, file, line)]
 
 
 # --- lines --------------------------------------------------------------------------------------
@@ -162,7 +126,7 @@ def _heads_and_docs(node: ast.AST) -> tuple[dict[int, tuple[int, int]], set[int]
     heads: dict[int, tuple[int, int]] = {}
     docs: set[int] = set()
     for each in ast.walk(node):
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(each, DEFINITIONS):
             first, last = extent(each)
             header = range(first, max(first + 1, extent(each.body[0])[0]))
             heads |= dict.fromkeys(header, (first, last))
@@ -218,20 +182,18 @@ class _Marks:
         self._starts: dict[int, int] = {}
         self._runnable: set[int] = set()
         self._uncounted: set[int] = set()
-        for scope in _scopes(definition.node):
-            self._add(scope, definition, files)
+        lines = files.lines(definition.file)
+        for scope in ast.walk(definition.node):
+            if isinstance(scope, DEFINITIONS):
+                # Inner functions come later: their lines are theirs.
+                inner = Listing(definition.file, *extent(scope), lines, scope)
+                self._starts |= inner.starts
+                self._uncounted |= inner.loops_on_one_line()
+                # The body of a class runs when its module is imported.
+                if not isinstance(scope, ast.ClassDef):
+                    self._runnable |= inner.runnable()
         self._ran = {self._starts.get(line, line) for line in self.counts}
         self.width = max((len(self.of(line)[0]) for line in self.counts), default=0)
-
-    def _add(self, scope: Scope, definition: Definition, files: SourceFiles) -> None:
-        """Inner functions come later: their lines are theirs."""
-        lines = files.lines(definition.file)
-        inner = Listing(definition.file, *extent(scope), lines, scope)
-        self._starts |= inner.starts
-        self._uncounted |= inner.loops_on_one_line()
-        # The body of a class runs when its module is imported.
-        if not isinstance(scope, ast.ClassDef):
-            self._runnable |= inner.runnable()
 
     def of(self, number: int) -> tuple[str, bool]:
         """`12×`; `ran`: a loop on one line did; `-`: it did not run; empty for what is no code."""
@@ -268,9 +230,9 @@ class _Marks:
                 callees[name] += count
         parts = []
         if callers:
-            parts.append(f"called from {_most(callers)}")
+            parts.append(f"called from {counts_text(callers.items())}")
         if callees:
-            parts.append(f"calls {_most(callees)}")
+            parts.append(f"calls {counts_text(callees.items())}")
         return [*texts, *(["; ".join(parts)] if parts else [])]
 
     def _is_own(self, call: Call) -> bool:
@@ -278,24 +240,6 @@ class _Marks:
         return code.file == definition.file and (
             definition.first <= code.first and code.last <= definition.last
         )
-
-
-def _scopes(node: ast.AST) -> list[Scope]:
-    """Functions and classes in a node, itself included, outer ones first."""
-    return [
-        each
-        for each in ast.walk(node)
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    ]
-
-
-def _most(counts: Counter[str]) -> str:
-    parts = [
-        f"{name} ×{count:,}" if count > 1 else name for name, count in counts.most_common(CALLERS)
-    ]
-    if len(counts) > CALLERS:
-        parts.append(f"{len(counts) - CALLERS} more")
-    return ", ".join(parts)
 
 
 # --- next steps ---------------------------------------------------------------------------------

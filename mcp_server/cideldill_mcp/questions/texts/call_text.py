@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from cideldill_mcp.questions.recordings.recorded import (
@@ -38,7 +38,9 @@ _ITERABLE: Final = ".0"
 """The argument of a generator expression."""
 
 _CLOSED: Final = "GeneratorExit"
-_LIBRARY: Final = 5
+_NAMED: Final = 5
+"""Functions that a line counts by name."""
+
 _OBJECT: Final = re.compile(r"<?([\w.]+)")
 
 
@@ -133,19 +135,20 @@ def sampled(texts: list[str], most: int = 24, *, total: int = 0) -> str:
 
 def library_text(call: Call) -> str:
     """`json.loads ×3, re.match`: functions of libraries that it called."""
-    return _counts_text(call.library or ())
+    return counts_text(call.library or ())
 
 
 def explained_text(call: Call) -> str:
     """`Money.__repr__ ×4`: functions of the user that explained a failure for a library."""
-    return _counts_text(call.explained or ())
+    return counts_text(call.explained or ())
 
 
-def _counts_text(counts: Sequence[tuple[str, int]]) -> str:
+def counts_text(counts: Iterable[tuple[str, int]]) -> str:
+    """Names with their counts, the most frequent first, and how many further ones there are."""
     found = sorted(counts, key=lambda each: -each[1])
-    shown = [f"{name} ×{count:,}" if count > 1 else name for name, count in found[:_LIBRARY]]
-    if len(found) > _LIBRARY:
-        shown.append(f"{len(found) - _LIBRARY} more")
+    shown = [f"{name} ×{count:,}" if count > 1 else name for name, count in found[:_NAMED]]
+    if len(found) > _NAMED:
+        shown.append(f"{len(found) - _NAMED} more")
     return ", ".join(shown)
 
 
