@@ -17,6 +17,13 @@ MOST_PAIRS: Final = 250_000
 """Calls of one parent times those of the other, of which the best alignment is looked for."""
 
 
+def either(both: Both) -> Call:
+    """The left call, else the right one."""
+    call = both[0] or both[1]
+    assert call is not None
+    return call
+
+
 def aligned(
     left: Sequence[Call], right: Sequence[Call], key: Key, other_key: Key
 ) -> Iterator[Both]:

@@ -158,11 +158,6 @@ class _Pair:
 async def diff(asker: Asker, asked: Diff, bounds: Bounds) -> dict[str, Any]:
     """The reply to the question.
 
-    Args:
-        asker: Who asks.
-        asked: What is asked.
-        bounds: Of the answer.
-
     Raises:
         Refusal: As `asker.see`; `not_reproduced`: the test passes, or no other one does; as
             `experiment`, and as `diff_record`.
@@ -268,7 +263,7 @@ class Comparing:
         if others:
             return again, Running(others[0], others[0].test.nodeid, self._changed)
         if not _fails(first):
-            raise _passes(first, 2)
+            raise _passes(first)
         return again, Running(again, nodeid) if again.test.outcome == "passed" else None
 
     async def _all(
@@ -586,14 +581,14 @@ def _fails(seen: Seen) -> bool:
     return has_died or seen.test.outcome in FAILING
 
 
-def _passes(seen: Seen, times: int) -> Refusal:
+def _passes(seen: Seen) -> Refusal:
     nodeid = seen.test.nodeid
     if seen.test.outcome == "unfinished":
         message = f"{nodeid} did not end; give it more time (timeout_s)"
         return Refusal(ErrorCode.NOT_LIVE, message)
     return Refusal(
         ErrorCode.NOT_REPRODUCED,
-        f"{nodeid} does not fail: {seen.test.outcome} {times} times; give the test to compare it "
+        f"{nodeid} does not fail: {seen.test.outcome} 2 times; give the test to compare it "
         "with as against",
         nodeid=nodeid,
     )

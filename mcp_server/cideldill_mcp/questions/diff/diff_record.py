@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from cideldill_mcp.questions.asking.past import Past
-from cideldill_mcp.questions.diff.diff_text import VALUE, around
+from cideldill_mcp.questions.diff.diff_text import VALUE, around, value_text
 from cideldill_mcp.questions.diff.differences import ABSENT, Difference
 from cideldill_mcp.questions.diff.facts import (
     CALL,
@@ -23,7 +23,7 @@ from cideldill_mcp.questions.diff.facts import (
     failure_values,
 )
 from cideldill_mcp.questions.texts.call_text import proposal
-from cideldill_mcp.questions.texts.fitting import Answer, Item, counted, fit, short
+from cideldill_mcp.questions.texts.fitting import Answer, Item, counted, fit, left_out_text, short
 from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.reports.words import first_line
 
@@ -41,14 +41,12 @@ class RecordsCompared:
         right: There.
         parted: What differs, but for outcome and failure.
         noise: What was left out.
-        notes: Lines about the runs.
     """
 
     left: Past
     right: Past
     parted: Sequence[Parted]
     noise: FactNoise
-    notes: list[str] = field(default_factory=list)
 
     @property
     def failure(self) -> list[Difference]:
@@ -75,10 +73,7 @@ def record_answer(compared: RecordsCompared, max_chars: int) -> Answer:
     """
     items = [*_heads(compared), *_differences(compared), *_ends(compared)]
 
-    def closing(left_out: Sequence[Item]) -> str:
-        return f"left out: {counted(len(left_out), 'line')} (a larger max_chars)"
-
-    text, left_out = fit(items, max_chars, closing, room=70)
+    text, left_out = fit(items, max_chars, left_out_text, room=70)
     return Answer(text, _fields(compared), bool(left_out), _next(compared))
 
 
@@ -88,11 +83,11 @@ def _heads(compared: RecordsCompared) -> list[Item]:
     others = [
         f"{difference.path} {difference.left} | {difference.right}"
         for difference in differences(left.environment, right.environment)
-        if difference.path not in ("worker",) or ABSENT not in (difference.left, difference.right)
+        if difference.path != "worker" or ABSENT not in (difference.left, difference.right)
     ]
     if others and right.environment:
         lines.append(f"environment: {'; '.join(others)}")
-    return [Item(text, -5.0) for text in (*lines, *compared.notes)]
+    return [Item(text, -5.0) for text in lines]
 
 
 def heading(past: Past) -> str:
@@ -117,14 +112,14 @@ def _differences(compared: RecordsCompared) -> list[Item]:
         head = "first difference: " if at == 0 else "  "
         items.append(Item(f"{head}{_subject(each)}", -4.0 if at == 0 else 1.0 + at))
         for number, value in enumerate(each.differences[: _VALUES if at == 0 else 2]):
-            items.append(Item(f"  {'  ' * bool(at)}{_value(value)}", at + number / 10 - 3.0))
+            items.append(Item(f"  {'  ' * bool(at)}{value_text(value)}", at + number / 10 - 3.0))
     more = len(compared.parted) - _LATER - 1
     if more > 0:
         items.append(Item(f"  … {more} more", 8.0))
     if compared.failure:
         what = "first difference" if not compared.parted else "outcome and failure"
         items.append(Item(f"{what}:" if compared.parted else f"{what}: the failure", -3.5))
-        items += [Item(f"  {_value(difference)}", -3.0) for difference in compared.failure]
+        items += [Item(f"  {value_text(difference)}", -3.0) for difference in compared.failure]
     return items
 
 
@@ -142,11 +137,6 @@ def _subject(parted: Parted) -> str:
         return text
     values = ", ".join(f"{name}: {short(value, 60)}" for name, value in fact.values.items())
     return f"only {'left' if parted.left else 'right'}: {text}: {values}"
-
-
-def _value(difference: Difference) -> str:
-    left, right = around(difference.left, difference.right, VALUE)
-    return f"{difference.path}: {left} | {right}"
 
 
 def _ends(compared: RecordsCompared) -> list[Item]:

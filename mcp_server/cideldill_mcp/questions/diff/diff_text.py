@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cideldill_mcp.questions.diff.alignment import Both, either
 from cideldill_mcp.questions.diff.differences import ABSENT, Difference, Noise, Side
 from cideldill_mcp.questions.diff.divergence import Divergence, Found
 from cideldill_mcp.questions.diff.inside import NOWHERE, Lines, Parting, Texts
 from cideldill_mcp.questions.recordings.recorded import Call, ancestors
 from cideldill_mcp.questions.texts.call_text import arguments_text, call_text, notes_of
-from cideldill_mcp.questions.texts.fitting import Answer, Item, clipped, counted, fit, short
+from cideldill_mcp.questions.texts.fitting import (
+    Answer,
+    Item,
+    clipped,
+    counted,
+    fit,
+    left_out_text,
+    short,
+)
 from cideldill_mcp.questions.trace.call_tree import heading, propose_trace
 
 VALUE: Final = 100
@@ -77,10 +85,7 @@ def diff_answer(compared: Compared, max_chars: int) -> Answer:
     """
     items = [*_heads(compared), *_first(compared), *_later(compared), *_noise(compared)]
 
-    def closing(left_out: Sequence[Item]) -> str:
-        return f"left out: {counted(len(left_out), 'line')} (a larger max_chars)"
-
-    text, left_out = fit(items, max_chars, closing, room=70)
+    text, left_out = fit(items, max_chars, left_out_text, room=70)
     return Answer(text, _fields(compared), bool(left_out), _next(compared))
 
 
@@ -118,20 +123,19 @@ def _entry(compared: Compared) -> list[Item]:
     entry = compared.found.entry
     if entry is None or entry.left is None:
         return []
-    values = ", ".join(_value(difference, 40) for difference in entry.differences[:_VALUES])
+    values = ", ".join(value_text(difference, 40) for difference in entry.differences[:_VALUES])
     return [Item(f"inputs differ: {entry.left.code.name}: {values}", -2.0)]
 
 
 def _only(found: Found) -> list[Item]:
     """Calls that one of two tests makes."""
     alone = [each.child for each in found.suspects if each.how == "call" and each.child is not None]
-    items = []
-    for a, b in alone[:_LATER]:
-        call = a or b
-        assert call is not None
-        side = "left" if a is not None else "right"
-        items.append(Item(f"only {side}: {call_text(call)}  {call.code.place}", 0.8))
-    return items
+    return [Item(f"{_only_side(both)}  {either(both).code.place}", 0.8) for both in alone[:_LATER]]
+
+
+def _only_side(child: Both) -> str:
+    """`only left: total(n=3) → 5`: a call that one side makes."""
+    return f"only {'right' if child[0] is None else 'left'}: {call_text(either(child))}"
 
 
 def _alike(found: Found, first: Divergence | None = None) -> list[Item]:
@@ -142,7 +146,7 @@ def _alike(found: Found, first: Divergence | None = None) -> list[Item]:
             continue
         call = divergence.left
         assert call is not None
-        values = ", ".join(_value(value, 40) for value in divergence.inputs[:2])
+        values = ", ".join(value_text(value, 40) for value in divergence.inputs[:2])
         end = short(call.error or call.result or "", 60)
         items.append(Item(f"  {call.code.name}: {values}: → {end}  {call.code.place}", 1.0))
     return [Item("the same outcome for other arguments:", 1.0), *items] if items else []
@@ -178,17 +182,13 @@ def _what(first: Divergence) -> list[Item]:
     elif first.how == "outcome":
         items.append(Item("it does something else:", -3.0))
     elif first.child is not None:
-        a, b = first.child
-        call = a or b
-        assert call is not None
+        call = either(first.child)
         line = f", line {call.line}" if call.line else ""
         if first.how == "call":
-            side = "left" if a is not None else "right"
-            text = f"only {side}: {call_text(call)}  {call.code.place}{line}"
-            return [Item(text, -3.0)]
+            return [Item(f"{_only_side(first.child)}  {call.code.place}{line}", -3.0)]
         items.append(Item(f"it calls {call.code.name} with other arguments{line}:", -3.0))
     for at, difference in enumerate(first.differences[:_VALUES]):
-        items.append(Item(f"  {_value(difference)}", -3.0 if at == 0 else 0.5 + at))
+        items.append(Item(f"  {value_text(difference)}", -3.0 if at == 0 else 0.5 + at))
     more = len(first.differences) - _VALUES
     if more > 0:
         items.append(Item(f"  … {more} more", 1.5))
@@ -207,7 +207,7 @@ def _lines(compared: Compared) -> list[Item]:
         items.append(Item(f"{head}, {file}:{_shown(texts, parting.changed)}", -2.6))
     if parting.value is not None:
         name, left, right = parting.value
-        head, value = "first differing value", _value(Difference(name, left, right))
+        head, value = "first differing value", value_text(Difference(name, left, right))
         if 0 in parting.value_at:
             value = f"{name}: {short(left if parting.value_at[0] else right, VALUE)}"
             head = _alone(parting.value_at)
@@ -248,15 +248,12 @@ def _later(compared: Compared) -> list[Item]:
     for divergence in later[:_LATER]:
         call = divergence.left
         where = f"{call.code.name}{_number(call)}  {call.code.place}" if call else "pytest"
-        what = "; ".join(_value(value, 50) for value in divergence.differences[:2])
+        what = "; ".join(value_text(value, 50) for value in divergence.differences[:2])
         if divergence.child is not None:
-            inner = divergence.child[0] or divergence.child[1]
-            assert inner is not None
             if divergence.how == "call":
-                side = "left" if divergence.child[0] is not None else "right"
-                what = f"only {side}: {call_text(inner)}"
+                what = _only_side(divergence.child)
             else:
-                what = f"calls {inner.code.name} with {what}"
+                what = f"calls {either(divergence.child).code.name} with {what}"
         items.append(Item(f"  {where}: {what}", 2.0))
     return [Item("later, not because of it:", 2.0), *items] if items else []
 
@@ -276,7 +273,8 @@ def _number(call: Call) -> str:
     return f" call {call.ordinal}" if call.ordinal > 1 else ""
 
 
-def _value(difference: Difference, most: int = VALUE) -> str:
+def value_text(difference: Difference, most: int = VALUE) -> str:
+    """`order.total: 3 | 4`: a value on both sides."""
     left, right = around(difference.left, difference.right, most)
     return f"{difference.path}: {left} | {right}"
 
@@ -305,7 +303,7 @@ def _fields(compared: Compared) -> dict[str, Any]:
 
 
 def _divergence(first: Divergence, inside: Inside | None) -> dict[str, Any]:
-    child = None if first.child is None else first.child[0] or first.child[1]
+    child = None if first.child is None else either(first.child)
     call = first.left or child
     assert call is not None
     line = call.code.first

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from cideldill_mcp.questions.diff.alignment import Both, aligned
+from cideldill_mcp.questions.diff.alignment import Both, aligned, either
 from cideldill_mcp.questions.diff.differences import ABSENT, Comparer, Difference, Noise, Side
 from cideldill_mcp.questions.recordings.recorded import Call
 
@@ -183,16 +183,13 @@ class Walk:
         """
         left, right = self._comparer.left, self._comparer.right
         stops = (0 if a is None else left.left_at(a), 0 if b is None else right.left_at(b))
-        kept: list[Both] = []
-        for both in children:
-            if any(
-                call is not None and side.is_behind(call)
-                for side, call in zip((left, right), both, strict=True)
-            ):
-                continue
-            kept.append(both)
+        kept = [
+            (ours, theirs)
+            for ours, theirs in children
+            if not (ours and left.is_behind(ours)) and not (theirs and right.is_behind(theirs))
+        ]
         for at, stop in enumerate(stops):
-            while stop and kept and kept[-1][at] is None and _line(kept[-1]) > stop:
+            while stop and kept and kept[-1][at] is None and either(kept[-1]).line > stop:
                 kept.pop()
         return kept
 
@@ -233,11 +230,9 @@ class Walk:
     def _alone(self, pair: _Pair, both: Both) -> None:
         """A call that only one side makes."""
         comparer = self._comparer
-        call = both[0] or both[1]
-        assert call is not None
         side = comparer.left if both[0] is not None else comparer.right
         above = "" if pair.left is None else comparer.left.key(pair.left)
-        if (above, side.key(call)) not in comparer.noise.calls:
+        if (above, side.key(either(both))) not in comparer.noise.calls:
             self._report(pair, "call", both)
 
     def _differ(self, pair: _Pair, both: Both, differences: list[Difference]) -> None:
@@ -287,12 +282,6 @@ class Walk:
         pair.has_parted = True
 
 
-def _line(both: Both) -> int:
-    """The line of the parent that makes a call."""
-    call = both[0] or both[1]
-    return 0 if call is None else call.line
-
-
 def _moment(divergence: Divergence) -> int:
     """When the left side parted; a call that it did not make counts as one at the end."""
     child = None if divergence.child is None else divergence.child[0]
@@ -317,17 +306,9 @@ def noise_of_call(noise: Noise, first: Side, call: Call, second: Side, again: Ca
     """
     before = noise.count
     comparer = Comparer(first, second, Noise())
-    pairs: list[Both] = [
-        (call, again),
-        *aligned(call.children, again.children, first.key, second.key),
-    ]
-    above = first.key(call)
-    for a, b in pairs:
-        if a is None or b is None:
-            noise.calls |= {(above, first.key(each)) for each in (a, b) if each is not None}
-            continue
-        noise.add(first.key(a), comparer.arguments(a, b))
-        noise.add(first.key(a), comparer.outcome(a, b))
+    inner = aligned(call.children, again.children, first.key, second.key)
+    for both in ((call, again), *inner):
+        _add_noise(noise, comparer, first.key(call), both)
     return noise.count > before
 
 
@@ -343,11 +324,17 @@ def noise_between(first: Side, second: Side) -> Noise:
     while pending:
         above, pairs = pending.pop()
         for a, b in pairs:
-            if a is None or b is None:
-                noise.calls |= {(above, first.key(call)) for call in (a, b) if call is not None}
-                continue
-            key = first.key(a)
-            noise.add(key, comparer.arguments(a, b))
-            noise.add(key, comparer.outcome(a, b))
-            pending.append((key, aligned(a.children, b.children, *keys)))
+            _add_noise(noise, comparer, above, (a, b))
+            if a is not None and b is not None:
+                pending.append((first.key(a), aligned(a.children, b.children, *keys)))
     return noise
+
+
+def _add_noise(noise: Noise, comparer: Comparer, above: str, both: Both) -> None:
+    """Note what differs between two calls that the same function made."""
+    key, (a, b) = comparer.left.key, both
+    if a is None or b is None:
+        noise.calls |= {(above, key(call)) for call in both if call is not None}
+    else:
+        noise.add(key(a), comparer.arguments(a, b))
+        noise.add(key(a), comparer.outcome(a, b))

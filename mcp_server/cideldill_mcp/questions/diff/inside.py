@@ -140,8 +140,8 @@ def differing_names(first: Focus, second: Focus, texts: Texts) -> set[str]:
     names: set[str] = set()
     steps = _left_steps(first, texts), _left_steps(second, texts)
     for ours, theirs in zip(*steps, strict=False):
-        found = ours.changes, theirs.changes
-        names |= {name for name in ours.changes if found[0][name] != found[1].get(name)}
+        other = theirs.changes
+        names |= {name for name, text in ours.changes.items() if text != other.get(name)}
     return names
 
 

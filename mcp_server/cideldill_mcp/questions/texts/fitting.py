@@ -76,6 +76,15 @@ def no_mark(_before: Item | None, _missing: Sequence[Item]) -> tuple[str, str]:
     return "", ""
 
 
+def left_out_text(
+    left_out: Sequence[Item], noun: str = "line", how: str = "a larger max_chars"
+) -> str:
+    """`left out: 3 steps (a larger max_chars)`; of what stands for none the count of lines."""
+    count = sum(item.weight for item in left_out)
+    what = counted(count, noun) if count else counted(len(left_out), "line")
+    return f"left out: {what} ({how})"
+
+
 def keep_above(items: Sequence[Item]) -> None:
     """Let each line stay as long as those that hang on it: deeper ones that follow."""
     ranks: list[float] = []
