@@ -32,6 +32,7 @@ from cideldill_mcp.questions.texts.fitting import (
     counted,
     fit,
     keep_above,
+    left_out_text,
     ranges,
     short,
 )
@@ -187,10 +188,8 @@ def _not_run(listing: Listing, ran: set[int]) -> list[str]:
 
 
 def _closing(left_out: Sequence[Item], whole: int = 0) -> str:
-    count = sum(item.weight for item in left_out)
     how = f"max_chars={-(-whole // 100) * 100} shows all" if whole else "a larger max_chars"
-    what = counted(count, "step") if count else counted(len(left_out), "line")
-    return f"left out: {what} ({how})"
+    return left_out_text(left_out, "step", how)
 
 
 def _mark(_before: Item | None, missing: Sequence[Item]) -> tuple[str, str]:

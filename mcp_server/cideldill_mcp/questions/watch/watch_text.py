@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
@@ -14,6 +15,7 @@ from cideldill_mcp.questions.texts.fitting import (
     Item,
     counted,
     fit,
+    left_out_text,
     ranges,
     short,
 )
@@ -65,7 +67,7 @@ def watch_answer(
     items += lines.changes()
     items += [Item(text, 0.0, weight=0) for text in lines.until(until)]
     items += [Item(text, rank, weight=0) for rank, text in lines.end()]
-    text, left_out = fit(items, max_chars, _closing)
+    text, left_out = fit(items, max_chars, partial(left_out_text, noun="change"))
     fields = {
         "changes": watched.total,
         "writers": lines.writers[:_MOST_FIELDS],
@@ -78,24 +80,18 @@ def watch_answer(
     return Answer(text, fields, bool(left_out), _next(test, watched))
 
 
-def _closing(left_out: Sequence[Item]) -> str:
-    count = sum(item.weight for item in left_out)
-    what = counted(count, "change") if count else counted(len(left_out), "line")
-    return f"left out: {what} (a larger max_chars)"
-
-
 class _Lines:
     """Makes the lines of an answer."""
 
     def __init__(
         self, recorded: Recorded, watched: Watched, files: SourceFiles, expression: str
     ) -> None:
-        self._recorded, self._watched, self._files = recorded, watched, files
-        self._expression = expression
-        places = {change.place.key: change.place for change in watched.changes}
-        self._counts = sorted(watched.counts.items(), key=lambda each: -each[1])
-        self._places = places
-        self.writers = [self._writer(key, count) for key, count in self._counts]
+        self._watched, self._files, self._expression = watched, files, expression
+        self._counts = [
+            (Place(recorded.codes.get(code), line, None, 0), count)
+            for (code, line), count in sorted(watched.counts.items(), key=lambda each: -each[1])
+        ]
+        self.writers = [{**place.fields, "count": count} for place, count in self._counts]
 
     def head(self) -> list[str]:
         """The expression, its first value, and where that is."""
@@ -160,7 +156,7 @@ class _Lines:
         watched = self._watched
         lines = []
         if watched.total > len(self._counts) > 1 or watched.total > len(watched.changes):
-            texts = [f"{self._name(key)} ×{count:,}" for key, count in self._counts[:_WRITERS]]
+            texts = [f"{place.text} ×{count:,}" for place, count in self._counts[:_WRITERS]]
             more = len(self._counts) - len(texts)
             texts += [f"{more} more"] if more > 0 else []
             lines.append((-0.4, f"{counted(watched.total, 'change')}: {', '.join(texts)}"))
@@ -199,14 +195,6 @@ class _Lines:
         lines = dict(self._files.listing(place.code).text_lines())
         text = lines.get(place.line, "").strip()
         return f"# {short(text, STATEMENT)}" if text else ""
-
-    def _name(self, key: tuple[int, int]) -> str:
-        code = self._recorded.codes.get(key[0])
-        return "outside of your code" if code is None else f"{code.file}:{key[1]} {code.name}"
-
-    def _writer(self, key: tuple[int, int], count: int) -> dict[str, Any]:
-        place = Place(self._recorded.codes.get(key[0]), key[1], None, 0)
-        return {**place.fields, "count": count}
 
 
 def _parts(parts: Sequence[Part]) -> str:

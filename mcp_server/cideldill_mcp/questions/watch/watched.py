@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -117,9 +118,7 @@ def read_watched(recorded: Recorded, test: RecordedTest) -> Watched:
         except (LookupError, TypeError, ValueError):
             continue  # of another version, or cut off
     if not watched.counts:  # the process has not come so far
-        for change in watched.changes:
-            key = change.place.key
-            watched.counts[key] = watched.counts.get(key, 0) + 1
+        watched.counts = Counter(change.place.key for change in watched.changes)
     return watched
 
 
