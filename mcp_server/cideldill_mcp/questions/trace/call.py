@@ -285,11 +285,10 @@ class _Lines:
         if any(event[0] == "raise" for event in step.events):
             rank = min(rank, 0.4)
         indent = "  " * depth
-        if not step.line:
-            text = f"{indent}at its start{self.done(step)}"
-            return [Item(text, rank, depth), *self.calls(step, depth + 2, rank + 0.3)]
 
         def make() -> str:
+            if not step.line:
+                return f"{indent}at its start{self.done(step)}"
             source = clipped(self._listing.statement(step.line), STATEMENT)
             return f"{indent}{step.line}  {source}{self.done(step)}"
 
@@ -297,9 +296,7 @@ class _Lines:
 
     def done(self, step: Step) -> str:
         """` → total=3, n=1  ✗ KeyError: 'a'`: what a step did."""
-        parts = []
-        if step.branch:
-            parts.append(step.branch)
+        parts = [step.branch] if step.branch else []
         parts += self._changes(step)
         text = f"  → {', '.join(parts)}" if parts else ""
         moves = "".join(self._moves(step))
@@ -451,12 +448,8 @@ class _Lines:
         return "; ".join(parts) or "alike"
 
     def _weight(self, items: Items) -> int:
-        return sum(
-            sum(self._weight(each.items) for each in item.rounds) + 1
-            if isinstance(item, Loop)
-            else 1
-            for item in items
-        )
+        loops = [item for item in items if isinstance(item, Loop)]
+        return len(items) + sum(self._weight(each.items) for loop in loops for each in loop.rounds)
 
 
 # --- next steps ---------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from cideldill_mcp.questions.recordings.recorded import Call
 from cideldill_mcp.questions.texts.call_text import kind_of
@@ -37,7 +37,7 @@ class Shapes:
         while inner is not outer and inner.parent is not None:
             above = inner.parent
             found += [
-                (each.line, self._shapes[each]) for each in above.children if (each is not inner)
+                (each.line, self._shapes[each]) for each in above.children if each is not inner
             ]
             inner = above
         return tuple(dict.fromkeys(found))
@@ -85,7 +85,7 @@ def rounds_of(calls: Sequence[Call]) -> list[Round]:
     return rounds
 
 
-def runs_of(calls: Sequence[Call]) -> Iterator[list[Round]]:
+def runs_of(calls: Sequence[Call]) -> list[list[Round]]:
     """Rounds in a row that begin with the same call: each run is a loop, or a single round."""
     runs: list[list[Round]] = []
     for each in rounds_of(calls):
@@ -94,18 +94,14 @@ def runs_of(calls: Sequence[Call]) -> Iterator[list[Round]]:
             runs[-1].append(each)
             continue
         # What comes before a loop stands on earlier lines, like the calls of its first round.
-        at = (
-            next((at for at, call in enumerate(runs[-1][-1]) if _key(call) == key), 0)
-            if (runs)
-            else 0
-        )
-        if at and len(runs[-1]) == 1:
-            first = runs[-1][0]
-            runs[-1] = [first[:at]]
-            runs.append([first[at:], each])
+        before = runs[-1] if runs else []
+        keys = [_key(call) for call in before[0]] if len(before) == 1 else []
+        at = keys.index(key) if key in keys else 0
+        if at:
+            runs[-1:] = [[before[0][:at]], [before[0][at:], each]]
         else:
             runs.append([each])
-    yield from runs
+    return runs
 
 
 def _key(call: Call) -> tuple[int, int]:

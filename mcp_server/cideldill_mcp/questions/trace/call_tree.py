@@ -93,7 +93,8 @@ def tree_answer(
 
     text, left_out = fit(all_items, max_chars, closing, tree.mark)
     if deeper and not left_out:
-        text = _with_line(text, tree.closing([], deeper), max_chars)
+        line = tree.closing([], deeper)
+        text = f"{text}\n{line}" if len(text) + len(line) < max_chars else text
     missing = [item for item in left_out if isinstance(item, _Node)]
     fields = {"nodeid": test.nodeid, "outcome": test.outcome, "calls": len(test.calls)}
     return Answer(text, fields, bool(left_out or deeper), _next(test, tree.heaviest(missing)))
@@ -161,10 +162,6 @@ def heading(test: RecordedTest) -> str:
         return f"{test.nodeid}  {test.outcome}{why}"
     place = f"  {failure.file}:{failure.line}" if failure.file else ""
     return f"{test.nodeid}  {test.outcome}: {short(failure.text, 200)}{place}"
-
-
-def _with_line(text: str, line: str, max_chars: int) -> str:
-    return f"{text}\n{line}" if len(text) + len(line) < max_chars else text
 
 
 # --- the tree -----------------------------------------------------------------------------------
@@ -355,13 +352,13 @@ class _Tree:
         for at, entry in enumerate(entries):
             distance = len(entries) - 1 - at if is_failing else at
             entry.rank += 1.0 + min(0.12 * distance, 1.5)
-            call = entry.call if isinstance(entry, _Pending) else entry.first
-            if isinstance(entry, _Pending):
-                self._rate(entry)
-            if call in self._chains and isinstance(entry, _Pending):
+            if isinstance(entry, _Skipped):
+                continue
+            self._rate(entry)
+            if entry.call in self._chains:
                 entries[at] = self._levels(entry)
-            elif isinstance(entry, _Pending):
-                self._find_chain(call)
+            else:
+                self._find_chain(entry.call)
         return entries
 
     def _rate(self, entry: _Pending) -> None:
@@ -384,7 +381,7 @@ class _Tree:
         entries: list[_Pending | _Skipped] = []
         for part in fold.parts:
             if isinstance(part, range):
-                entries.append(self._skipped(run, fold, part, above))
+                entries.append(self._skipped(run, fold, part, above, rank + 0.4))
                 continue
             extra, inner = 0.0, 0.0
             if fold.is_odd(part):
@@ -402,18 +399,17 @@ class _Tree:
                 )
                 for call in run[part]
             ]
-        for entry in entries:
-            if isinstance(entry, _Skipped):
-                entry.rank = rank + 0.4
         return entries
 
-    def _skipped(self, run: list[Round], fold: Folded, span: range, above: _Node) -> _Skipped:
+    def _skipped(
+        self, run: list[Round], fold: Folded, span: range, above: _Node, rank: float
+    ) -> _Skipped:
         """One line for rounds in a row that are like others."""
         weight = sum(self._shapes.sizes[call] for at in span for call in run[at])
         noun = "" if all(len(run[at]) == 1 for at in span) else "rounds"
         numbers = span_text([run[at][0].ordinal for at in span], "#")
         text = f"{numbers}: {fold.like(span, lambda at: f'#{run[at][0].ordinal}', noun)}"
-        return _Skipped(text, run[span.start][0], above, weight, 0.0)
+        return _Skipped(text, run[span.start][0], above, weight, rank)
 
     # --- recursion ------------------------------------------------------------------------------
 
@@ -492,21 +488,19 @@ class _Tree:
         """The last line: what was left out, and how to get it."""
         parts = []
         count = sum(node.weight for node in missing)
+        heavy = self.heaviest(missing)
         if deeper:
             parts.append(f"{counted(deeper, 'call')} deeper than {self._depth}")
         if count:
-            heavy = self.heaviest(missing)
             most = f", most inside {heavy.code.name}" if heavy else ""
             parts.append(f"{counted(count, 'call')}{most}")
-        libraries = sum(not node.weight for node in missing)
-        if libraries and not count:
-            parts.append(f"{counted(libraries, 'line')} of library calls")
-        heavy = self.heaviest(missing)
-        how = f": test_trace {ask_for(heavy)}" if heavy else ": a larger max_chars or depth"
+        elif missing:
+            parts.append(f"{counted(len(missing), 'line')} of library calls")
+        how = f": test_trace {_ask_for(heavy)}" if heavy else ": a larger max_chars or depth"
         return f"left out: {'; '.join(parts) or 'less useful lines'}{how}"
 
 
-def ask_for(call: Call) -> str:
+def _ask_for(call: Call) -> str:
     """`function=shop.cart.Cart.add call=2`."""
     number = f" call={call.ordinal}" if call.ordinal > 1 else ""
     return f"function={call.code.dotted}{number}"

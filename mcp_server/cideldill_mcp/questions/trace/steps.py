@@ -196,10 +196,10 @@ def _nested(steps: Iterable[Step], listing: Listing) -> Items:
             continue
         around = loops.get(step.line, ()) if step.line else before
         if around is not before:
-            while stack and _nodes(stack) != around[: len(stack)]:
+            while stack and tuple(loop.node for loop in stack) != around[: len(stack)]:
                 stack.pop()
             before = around
-        if stack and stack[-1].end is not None and _is_header(stack[-1], step):
+        if stack and stack[-1].end is not None and stack[-1].line == step.line:
             stack.pop()  # it begins again
         while len(stack) < len(around):
             node = around[len(stack)]
@@ -207,7 +207,7 @@ def _nested(steps: Iterable[Step], listing: Listing) -> Items:
             _container(top, stack).append(loop)
             stack.append(loop)
         has_gap = False
-        if stack and _is_header(stack[-1], step):
+        if stack and stack[-1].line == step.line:
             if step.branch == ENDS:
                 stack[-1].end = step
             else:
@@ -215,14 +215,6 @@ def _nested(steps: Iterable[Step], listing: Listing) -> Items:
         else:
             _container(top, stack).append(step)
     return top
-
-
-def _nodes(stack: list[Loop]) -> tuple[LoopNode, ...]:
-    return tuple(loop.node for loop in stack)
-
-
-def _is_header(loop: Loop, step: Step) -> bool:
-    return step.line == loop.line
 
 
 def _container(top: Items, stack: list[Loop]) -> Items:
