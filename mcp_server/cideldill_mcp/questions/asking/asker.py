@@ -69,10 +69,6 @@ class Earlier:
     outcome: str
 
 
-def _none_failed() -> list[str]:
-    return []
-
-
 def _nothing_earlier(_nodeid: str) -> Earlier | None:
     return None
 
@@ -101,7 +97,7 @@ class Asker:
     questions: Questions
     progress: Progress = no_progress
     earlier: Callable[[str], Earlier | None] = _nothing_earlier
-    failed: Callable[[], list[str]] = _none_failed
+    failed: Callable[[], list[str]] = list
     past: Callable[[str, str], Awaitable[Past]] = _no_past
 
 
@@ -165,12 +161,7 @@ async def ran(
 ) -> tuple[SideRun, Recorded]:
     """Run tests in a process; its end, and what it has seen of all of them.
 
-    Args:
-        question: As for `see`.
-        request: The same.
-        texts: The same.
-        within_s: As for `Question.run`.
-        variation: As for `see`.
+    Asked as `see`; `within_s` is that of `Question.run`.
     """
     running = asyncio.ensure_future(question.run(request, variation, within_s))
     try:

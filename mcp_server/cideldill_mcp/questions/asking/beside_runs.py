@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from cideldill_mcp.breakpoints.kinds import LineBreakpoint
 from cideldill_mcp.callrecords.records import CallFilter
@@ -52,13 +53,11 @@ def asker_of(questions: Questions, runs: Runs, progress: Progress) -> Asker:
                 return Earlier(run.id, test.outcome)
         return None
 
-    async def past(run_id: str, nodeid: str) -> Past:
-        return await past_of(runs, run_id, nodeid)
-
+    past = partial(_past_of, runs)
     return Asker(questions, progress, earlier, lambda: failed_nodeids(runs), past)
 
 
-async def past_of(runs: Runs, run_id: str, nodeid: str) -> Past:
+async def _past_of(runs: Runs, run_id: str, nodeid: str) -> Past:
     """What a run knows of a test.
 
     Raises:
@@ -83,8 +82,7 @@ async def past_of(runs: Runs, run_id: str, nodeid: str) -> Past:
         if events.is_last:
             break
         cursor = events.cursor
-    lines = [each.spec for each in runs.desired if isinstance(each, LineBreakpoint)]
-    past.tracepoints = lines
+    past.tracepoints = [each.spec for each in runs.desired if isinstance(each, LineBreakpoint)]
     if run.main is not None:
         tests = run.results.tests.values()
         before = [test.nodeid for test in tests if test.worker == result.worker].index(nodeid)

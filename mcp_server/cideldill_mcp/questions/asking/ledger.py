@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,7 +109,7 @@ class Ledger:
     def lines(self, most: int = MOST) -> list[str]:
         """One for each, newest first."""
         self.settle()
-        every = sorted([*self._all, *(tried for tried, _ in self._open)], key=_moment)
+        every = sorted([*self._all, *(tried for tried, _ in self._open)], key=attrgetter("at"))
         return [each.line for each in reversed(every[-most:])]
 
     def _keep(self, entries: Sequence[Tried]) -> None:
@@ -118,10 +119,6 @@ class Ledger:
     def _write(self, entries: Sequence[Tried]) -> None:
         for file in self._files():
             _append(file, entries)
-
-
-def _moment(tried: Tried) -> float:
-    return tried.at
 
 
 def _append(file: Path, entries: Iterable[Tried]) -> None:
@@ -152,17 +149,11 @@ def read(file: Path) -> list[Tried]:
     for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             plain: Any = json.loads(line)
-            found.append(
-                Tried(
-                    float(plain["at"]),
-                    str(plain["what"]),
-                    str(plain["nodeid"]),
-                    str(plain["verdict"]),
-                )
-            )
+            texts = (str(plain[name]) for name in ("what", "nodeid", "verdict"))
+            found.append(Tried(float(plain["at"]), *texts))
         except (ValueError, TypeError, KeyError):
             continue
-    return sorted(found, key=_moment)
+    return sorted(found, key=attrgetter("at"))
 
 
 def file_of_project(rootdir: str) -> Path:

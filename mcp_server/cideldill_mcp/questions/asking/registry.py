@@ -297,7 +297,9 @@ class Question:
             _make_private(file)
             variables = self._variables(request, variation, file)
             if variation.patches is not None:
-                recipe, more = self._patched(recipe, variation.patches)
+                from cideldill_mcp.questions.patches.whole_texts import patched_start
+
+                recipe, more = patched_start(recipe, variation.patches, self.new_folder())
                 variables |= more
             command = recipe.command_line(variation.arguments)
             command[len(recipe.command) : len(recipe.command)] = _PLUGIN
@@ -311,18 +313,6 @@ class Question:
         process = SideProcess(child, file, until, on_gone)
         self.processes.append(process)
         return process
-
-    def _patched(
-        self, recipe: Recipe, patches: Sequence[PatchedFile]
-    ) -> tuple[Recipe, dict[str, str]]:
-        """How pytest is started with patches.
-
-        Raises:
-            OSError: They can't be handed on.
-        """
-        from cideldill_mcp.questions.patches.whole_texts import patched_start
-
-        return patched_start(recipe, patches, self.new_folder())
 
     def forget(self) -> None:
         """Remove its files; it is over."""

@@ -74,17 +74,14 @@ def _failed(request: TraceRequest, run: SideRun, recorded: Recorded, python: str
     said = run.err.strip() or run.out.strip()
     code = run.returncode
     how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-    message = f"the process ended ({how}) before {_asked(request)} began: {last_line(said)}"
+    asked = request.nodeids[0] if request.nodeids else "a test"
+    message = f"the process ended ({how}) before {asked} began: {last_line(said)}"
     if not recorded.rootdir:
         message = (
             f"{python} has not recorded anything ({how}): is pytest-cideldill installed for it? "
             f"{last_line(said)}"
         )
     return Refusal(ErrorCode.NOT_LIVE, message, output=said[-MAX_OUTPUT:])
-
-
-def _asked(request: TraceRequest) -> str:
-    return request.nodeids[0] if request.nodeids else "a test"
 
 
 def last_line(text: str) -> str:

@@ -7,7 +7,6 @@ tests, the nearer to where the failures arose by their tracebacks, the later in 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from cideldill_mcp.questions.recordings.ran import Key, is_of_tests, key_of
 from cideldill_mcp.questions.recordings.recorded import Code, Recorded, RecordedTest
+from cideldill_mcp.questions.texts.call_text import proposal
 from cideldill_mcp.questions.texts.fitting import Answer, Item, counted, fit, short
 
 _MESSAGE: Final = 160
@@ -227,12 +227,8 @@ def _row(suspect: Suspect, contrast: Contrast) -> str:
 
 
 def _short_id(nodeid: str) -> str:
-    return short(nodeid.rpartition("::")[2] if "[" not in nodeid else _with_parameters(nodeid), 60)
-
-
-def _with_parameters(nodeid: str) -> str:
     before, bracket, parameters = nodeid.partition("[")
-    return before.rpartition("::")[2] + bracket + parameters
+    return short(before.rpartition("::")[2] + bracket + parameters, 60)
 
 
 def _further(contrast: Contrast, limit: int) -> str:
@@ -248,13 +244,10 @@ def _further(contrast: Contrast, limit: int) -> str:
 def _next(contrast: Contrast, shown: list[Suspect]) -> list[str]:
     """The likeliest function in a failing test, line by line; its source; the calls of the test."""
     if not shown:
-        nodeid = json.dumps(contrast.failing[0].nodeid, ensure_ascii=False)
-        return [f'test_trace {{"nodeid": {nodeid}}}: its calls']
-    first = shown[0]
-    nodeid = json.dumps(first.failing[0].nodeid, ensure_ascii=False)
-    function = json.dumps(first.code.dotted, ensure_ascii=False)
+        return [proposal("test_trace", "its calls", nodeid=contrast.failing[0].nodeid)]
+    nodeid, function = shown[0].failing[0].nodeid, shown[0].code.dotted
     return [
-        f'test_trace {{"nodeid": {nodeid}, "function": {function}}}: each line of a call',
-        f'test_trace {{"nodeid": {nodeid}}}: its calls, with arguments and results',
-        f'test_source {{"function": {function}, "nodeid": {nodeid}}}: which of its lines ran',
+        proposal("test_trace", "each line of a call", nodeid=nodeid, function=function),
+        proposal("test_trace", "its calls, with arguments and results", nodeid=nodeid),
+        proposal("test_source", "which of its lines ran", function=function, nodeid=nodeid),
     ]
