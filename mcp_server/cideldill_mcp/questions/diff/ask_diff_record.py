@@ -31,14 +31,7 @@ _TEXTS: Final = ("diff.diff_record", "diff.facts", "asking.past")
 async def diff_record(
     asker: Asker, question: Question, nodeid: str, asked: Diff, bounds: Bounds
 ) -> dict[str, Any]:
-    """The reply.
-
-    Args:
-        asker: Who asks.
-        question: It works.
-        nodeid: The test.
-        asked: The `Diff`; its `against` is a run or a record.
-        bounds: Of the answer.
+    """The reply to a question whose `against` is a run or a record.
 
     Raises:
         Refusal: `run_not_found`, `file_not_found`, `test_not_found`, `invalid_parameter`; as `see`.

@@ -66,11 +66,7 @@ class RecordsCompared:
 
 
 def record_answer(compared: RecordsCompared, max_chars: int) -> Answer:
-    """The answer.
-
-    Args:
-        max_chars: Most characters of the text.
-    """
+    """The answer, its text of at most so many characters."""
     items = [*_heads(compared), *_differences(compared), *_ends(compared)]
 
     text, left_out = fit(items, max_chars, left_out_text, room=70)

@@ -78,11 +78,7 @@ class Compared:
 
 
 def diff_answer(compared: Compared, max_chars: int) -> Answer:
-    """The answer.
-
-    Args:
-        max_chars: Most characters of the text.
-    """
+    """The answer, its text of at most so many characters."""
     items = [*_heads(compared), *_first(compared), *_later(compared), *_noise(compared)]
 
     text, left_out = fit(items, max_chars, left_out_text, room=70)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Final
 
 from cideldill_mcp.questions.recordings.recorded import Call, Recorded, RecordedTest
@@ -29,7 +30,7 @@ _ITEM, _NEXT = "\x1e", "\x1f"
 
 _CUT: Final = "…"
 _INDEX: Final = re.compile(r"\[[^\]]*\]|\{.*\}$")
-_ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
+ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
 _TYPE: Final = re.compile(r"<[\w.]+>")
 
 
@@ -191,14 +192,12 @@ class Comparer:
     def _yields(self, a: Call, b: Call) -> Iterator[Difference]:
         ours = [text for kind, text in a.moves or () if kind == "yield"]
         theirs = [text for kind, text in b.moves or () if kind == "yield"]
-        for at in range(max(len(ours), len(theirs))):
-            text = ours[at] if at < len(ours) else ABSENT
-            other = theirs[at] if at < len(theirs) else ABSENT
+        for at, (text, other) in enumerate(zip_longest(ours, theirs, fillvalue=ABSENT)):
             if self._differ(text, other):
                 yield Difference(f"{YIELDS}[{at}]", text, other)
                 return
         if a.parts != b.parts:
-            yield Difference(f"{YIELDS}", f"{a.parts} times", f"{b.parts} times")
+            yield Difference(YIELDS, f"{a.parts} times", f"{b.parts} times")
 
     def _changes(self, a: Call, b: Call) -> Iterator[Difference]:
         before, other_before = a.begun or {}, b.begun or {}
@@ -237,7 +236,7 @@ class Comparer:
             return False
         if self._is_cut and (_TYPE.fullmatch(text) or _TYPE.fullmatch(other)):
             return False  # there was no time to render one of them
-        return _ADDRESS.sub("", text) != _ADDRESS.sub("", other)
+        return ADDRESS.sub("", text) != ADDRESS.sub("", other)
 
     def _wanted(self, call: Call, found: list[Difference]) -> list[Difference]:
         if not found:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cideldill_mcp.questions.asking.past import Past
-from cideldill_mcp.questions.diff.differences import ABSENT, Difference
+from cideldill_mcp.questions.diff.differences import ABSENT, ADDRESS, Difference
 from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.reports.words import first_line
@@ -25,7 +25,6 @@ FRAME: Final = "frame"
 FAILURE: Final = ("outcome", "phase", "exception")
 """Values of a failure that are none of the program."""
 
-_ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
 _ANY_TAG: Final = "<redacted>"
 _ENDS: Final = ("return", "raises")
 _STEP: Final = re.compile(r"[\[{]")
@@ -218,7 +217,7 @@ def _outer(path: str) -> str:
 
 def _comparable(text: str) -> str:
     """Without addresses, and with one tag for all secrets: each record has tags of its own."""
-    return TAG.sub(_ANY_TAG, _ADDRESS.sub("", text))
+    return TAG.sub(_ANY_TAG, ADDRESS.sub("", text))
 
 
 def _of_call(row: Mapping[str, Any]) -> dict[str, str]:
