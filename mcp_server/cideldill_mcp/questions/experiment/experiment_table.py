@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cideldill_mcp.questions.asking.asker import FAILING
 from cideldill_mcp.questions.experiment.trials import (
     NOT_RUN,
     Trial,
@@ -15,6 +14,7 @@ from cideldill_mcp.questions.experiment.trials import (
     fails,
     first_failing,
     flips,
+    is_bad,
     is_good,
 )
 from cideldill_mcp.questions.texts.call_text import proposal
@@ -226,7 +226,8 @@ def _plain(baseline: Trial, trial: Trial, count: int) -> dict[str, Any]:
     known = () if is_whole else (*flipped, *broken)
     most = len(nodeids) if is_whole or count == 1 else max(_MOST_OUTCOMES // count, 1)
     failing = first_failing(baseline)
-    first = next((each for each in (failing, *broken) if each and _is_bad(trial, each)), None)
+    named = (each for each in (failing, *broken) if each and is_bad(trial.outcomes(each)))
+    first = next(named, None)
     plain: dict[str, Any] = {
         "name": trial.name,
         "applied": trial.is_applied,
@@ -249,8 +250,3 @@ def _plain(baseline: Trial, trial: Trial, count: int) -> dict[str, Any]:
     if values:
         plain["values"] = {each: clipped(value.text, _VALUE) for each, value in values.items()}
     return plain
-
-
-def _is_bad(trial: Trial, nodeid: str) -> bool:
-    bad = (*FAILING, NOT_RUN, "unfinished")
-    return any(outcome in bad for outcome in trial.outcomes(nodeid))

@@ -195,6 +195,11 @@ def is_good(outcome: str) -> bool:
     return outcome in ("passed", "xpassed")
 
 
+def is_bad(outcomes: Iterable[str]) -> bool:
+    """Whether a test failed in at least one process, or did not run there to its end."""
+    return any(outcome in (*FAILING, NOT_RUN, "unfinished") for outcome in outcomes)
+
+
 def flips(baseline: Trial, trial: Trial) -> list[str]:
     """The tests that fail without it and pass with it, in all processes."""
     return [each for each in baseline.nodeids if trial.passes(each) and fails(baseline, each)]
@@ -208,7 +213,7 @@ def breaks(baseline: Trial, trial: Trial) -> list[str]:
         asked = trial.experiment.order
         if not baseline.passes(nodeid) or (asked and NOT_RUN in outcomes and not trial.problem):
             continue
-        if any(outcome in FAILING or outcome in (NOT_RUN, "unfinished") for outcome in outcomes):
+        if is_bad(outcomes):
             found.append(nodeid)
     return found
 
