@@ -33,9 +33,8 @@ _SHORT_VALUE: Final = 16
 _SHORT_ARGUMENTS: Final = 36
 _SHORT_RESULT: Final = 40
 
-_RECEIVERS: Final = frozenset({"self", "cls"})
-_ITERABLE: Final = ".0"
-"""The argument of a generator expression."""
+_IMPLIED: Final = frozenset({"self", "cls", ".0"})
+"""First arguments that are left out; `.0` is what a generator expression iterates over."""
 
 _CLOSED: Final = "GeneratorExit"
 _NAMED: Final = 5
@@ -47,7 +46,9 @@ _OBJECT: Final = re.compile(r"<?([\w.]+)")
 def call_text(call: Call) -> str:
     """`Cart.add(price=3) → None`: what was called, and how it ended."""
     if call.code.kind in BODIES:
-        text = f"{'import' if call.code.kind == 'module' else 'class'} {body_name(call)}"
+        code = call.code
+        is_module = code.kind == "module"
+        text = f"import {code.module or code.file}" if is_module else f"class {code.name}"
         return f"{text} ✗ {short(call.error, RESULT)}" if call.error is not None else text
     ending = ending_text(call)
     via = f" via {call.via}" if call.via else ""
@@ -62,21 +63,15 @@ def short_call_text(call: Call) -> str:
     return f"{call.code.name}({arguments}){ending_text(call, _SHORT_RESULT)}"
 
 
-def body_name(call: Call) -> str:
-    """The name of the module or the class whose body runs."""
-    code = call.code
-    return (code.module or code.file) if code.kind == "module" else code.name
-
-
 def arguments_text(call: Call, value: int = VALUE, most: int = ARGUMENTS) -> str:
     """The arguments, without the receiver of a method."""
     args = call.args
-    if args and (args[0][0] in _RECEIVERS or args[0][0] == _ITERABLE):
+    if args and args[0][0] in _IMPLIED:
         args = args[1:]
     parts = []
     room = most
     for at, (name, text) in enumerate(args):
-        if room < 8 and at < len(args):
+        if room < 8:
             parts.append(f"… {len(args) - at} more")
             break
         part = f"{name}={short(text, min(value, max(12, room)))}"

@@ -118,15 +118,14 @@ def path_text(
     """
     with without_collector():
         tree = _Tree(test, wanted, is_short=True)
-        items, _ = tree.items(None, [phase])
-        nodes = [item for item in items if isinstance(item, _Node)]
+        nodes, _ = tree.items(None, [phase])
         _prefer_functions(nodes, wanted, spoken)
 
     def closing(left_out: Sequence[Item]) -> str:
         count = sum(item.weight for item in left_out)
         return f"  … {counted(count, 'call')} more" if count else "  …"
 
-    return fit(items[1:], max_chars, closing, tree.mark, room=30)[0]
+    return fit(nodes[1:], max_chars, closing, tree.mark, room=30)[0]
 
 
 def _prefer_functions(
@@ -227,7 +226,7 @@ class _Tree:
 
     def items(
         self, depth: int | None, phases: Sequence[Phase] | None = None
-    ) -> tuple[list[Item], int]:
+    ) -> tuple[list[_Node], int]:
         """All lines in order, and how many calls are deeper than `depth`.
 
         Args:
@@ -243,7 +242,7 @@ class _Tree:
         deepest_line = max((node.depth for node in nodes), default=0)
         self._indent = " " if deepest_line > NARROW else "  "
         _keep_above(nodes, self._between)
-        return list(nodes), deeper
+        return nodes, deeper
 
     def _add_phase(self, phase: Phase, found: list[_Node], depth: int | None) -> int:
         is_failing = phase.outcome == "failed"
