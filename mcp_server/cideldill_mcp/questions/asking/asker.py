@@ -199,12 +199,12 @@ def notes(question: Question, seen: Seen, asker: Asker) -> list[str]:
     return lines + flakiness(asker, seen.test.nodeid, seen.test.outcome)
 
 
-def flakiness(asker: Asker, nodeid: str, outcome: str) -> list[str]:
-    """That a test came out otherwise before, as a line; none: it did not."""
+def flakiness(asker: Asker, nodeid: str, outcome: str, which: str = "") -> list[str]:
+    """That a test came out otherwise before, as a line that may say which; none: it did not."""
     earlier = asker.earlier(nodeid)
     if earlier is None or not differs(earlier.outcome, outcome):
         return []
-    return [f"flaky? {outcome} here, {earlier.outcome} in {earlier.run_id}"]
+    return [f"flaky? {which}{outcome} here, {earlier.outcome} in {earlier.run_id}"]
 
 
 def cut_notes(question: Question, run: SideRun, what: str) -> list[str]:

@@ -74,18 +74,12 @@ def not_called(function: str, call: int | None, when: str | None, seen: Seen, re
             calls=count,
         )
     if cut := seen.recorded.cut:
-        return Refusal(
-            ErrorCode.FUNCTION_NOT_FOUND,
-            f"no call of a function {function!r} was seen in {test}: {'; '.join(cut)}",
-            function=function,
-        )
-    called = seen.recorded.unmatched or []
-    near = close_names(parsed(function), called)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    if called and not near:
-        hint = f"; it calls {', '.join(called[:_NAMED])}"
-    return Refusal(
-        ErrorCode.FUNCTION_NOT_FOUND,
-        f"{test} makes no call of a function {function!r}{hint}{rest}",
-        function=function,
-    )
+        message = f"no call of a function {function!r} was seen in {test}: {'; '.join(cut)}"
+    else:
+        called = seen.recorded.unmatched or []
+        near = close_names(parsed(function), called)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        if called and not near:
+            hint = f"; it calls {', '.join(called[:_NAMED])}"
+        message = f"{test} makes no call of a function {function!r}{hint}{rest}"
+    return Refusal(ErrorCode.FUNCTION_NOT_FOUND, message, function=function)

@@ -7,8 +7,9 @@ the other one; a function on the failing test's way gives what it gave in tests 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from cideldill_mcp.questions.experiment.experiment_specs import Experiment
@@ -36,7 +37,8 @@ def suggestions(baseline: Trial) -> list[Experiment]:
     if test is None:
         return []
     changes: dict[str, ForcedChange] = {}
-    for change in (*_of_comparison(test), *_of_neighbours(test, list(tests.values()))):
+    of_neighbours = islice(_of_neighbours(test, tests.values()), _OF_NEIGHBOURS)
+    for change in (*_of_comparison(test), *of_neighbours):
         shown = f"{change.function.rpartition('.')[2]} → {change.value!r}"
         changes.setdefault(clipped(shown, 40), change)
     return [
@@ -60,12 +62,11 @@ def _of_comparison(test: RecordedTest) -> Iterator[ForcedChange]:
             yield _returning(last, wanted, 0)
 
 
-def _of_neighbours(test: RecordedTest, tests: list[RecordedTest]) -> Iterator[ForcedChange]:
+def _of_neighbours(test: RecordedTest, tests: Iterable[RecordedTest]) -> Iterator[ForcedChange]:
     """What functions of the failing test gave in those that pass."""
     seen: dict[str, list[Call]] = {}
     for call in _functions(test):
         seen.setdefault(call.code.dotted, []).append(call)
-    made = 0
     for other in tests:
         if other is test or other.outcome != "passed":
             continue
@@ -77,9 +78,6 @@ def _of_neighbours(test: RecordedTest, tests: list[RecordedTest]) -> Iterator[Fo
             if call.args != here[-1].args:
                 continue  # other arguments may well give another result
             yield _returning(call, value, 0)
-            made += 1
-            if made >= _OF_NEIGHBOURS:
-                return
 
 
 def _returning(call: Call, value: Any, ordinal: int) -> ForcedChange:

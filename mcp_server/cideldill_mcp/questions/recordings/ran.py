@@ -114,9 +114,7 @@ def nearness(test: RecordedTest) -> Callable[[Code], tuple[int, int]]:
     frames: dict[Key, int] = {}
     for at, code in enumerate(failure.frames if failure is not None else ()):
         frames.setdefault(key_of(code), at)
-    begun: dict[Key, int] = {}
-    for call in test.calls.values():
-        begun[key_of(call.code)] = max(begun.get(key_of(call.code), 0), call.begun_at)
+    begun = {key_of(call.code): call.begun_at for call in test.calls.values()}  # of the last one
 
     def near(code: Code) -> tuple[int, int]:
         key = key_of(code)

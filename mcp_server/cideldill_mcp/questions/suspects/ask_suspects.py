@@ -14,7 +14,7 @@ from cideldill_mcp.questions.asking.asker import (
     Asker,
     Bounds,
     cut_notes,
-    differs,
+    flakiness,
     invalid,
     noted,
     ran,
@@ -162,13 +162,9 @@ def _left_out(recorded: Recorded) -> list[str]:
 
 async def _flaky(question: Question, contrast: Contrast, asker: Asker) -> list[str]:
     """Which tests come out otherwise: in an earlier run, or when only the failing ones run."""
-    lines = []
+    lines: list[str] = []
     for test in contrast.failing + contrast.passing:
-        earlier = asker.earlier(test.nodeid)
-        if earlier is not None and differs(earlier.outcome, test.outcome):
-            lines.append(
-                f"flaky? {test.nodeid}: {test.outcome} here, {earlier.outcome} in {earlier.run_id}"
-            )
+        lines += flakiness(asker, test.nodeid, test.outcome, f"{test.nodeid}: ")
     if len(lines) > _NAMED:
         lines[_NAMED:] = [f"flaky? {len(lines) - _NAMED} more came out otherwise in earlier runs"]
     failing = [test.nodeid for test in contrast.failing][:_MOST_AGAIN]

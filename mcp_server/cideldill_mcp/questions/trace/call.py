@@ -119,10 +119,9 @@ def _best(
     text, left_out = fit(full, max_chars, _closing)
     if not left_out:
         return text, left_out
-    missing = [Item(note, 0.5, weight=0) for note in _not_run(listing, ran)]
     steps = _Lines(listing, focus, SHORT_VALUE).of(items, 0, 1.0)
     keep_above(steps)
-    every = [*head, *missing, *steps, *end]
+    every = [*head, *_not_run(listing, ran), *steps, *end]
     whole = sum(len(item.text) + 1 for item in every) if len(every) < 5_000 else 0
     is_close = 0 <= max_chars - whole < _WITHOUT_SOURCE
     room = max_chars - (_WITHOUT_SOURCE if is_close else 0)
@@ -180,11 +179,10 @@ def _end(focus: Focus) -> list[Item]:
     return lines
 
 
-def _not_run(listing: Listing, ran: set[int]) -> list[str]:
+def _not_run(listing: Listing, ran: set[int]) -> list[Item]:
     missing = sorted(listing.runnable() - ran)
-    if not missing:
-        return []
-    return [f"not run: {counted(len(missing), 'line')}: {ranges(missing)}"]
+    text = f"not run: {counted(len(missing), 'line')}: {ranges(missing)}"
+    return [Item(text, 0.5, weight=0)] if missing else []
 
 
 def _closing(left_out: Sequence[Item], whole: int = 0) -> str:
