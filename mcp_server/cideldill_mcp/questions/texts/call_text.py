@@ -15,7 +15,7 @@ from cideldill_mcp.questions.recordings.recorded import (
     RecordedTest,
     ancestors,
 )
-from cideldill_mcp.questions.texts.fitting import counted, short
+from cideldill_mcp.questions.texts.fitting import counted, listed, short
 
 VALUE: Final = 48
 """Characters of a value in the line of a call."""
@@ -141,10 +141,8 @@ def explained_text(call: Call) -> str:
 def counts_text(counts: Iterable[tuple[str, int]]) -> str:
     """Names with their counts, the most frequent first, and how many further ones there are."""
     found = sorted(counts, key=lambda each: -each[1])
-    shown = [f"{name} ×{count:,}" if count > 1 else name for name, count in found[:_NAMED]]
-    if len(found) > _NAMED:
-        shown.append(f"{len(found) - _NAMED} more")
-    return ", ".join(shown)
+    texts = [f"{name} ×{count:,}" if count > 1 else name for name, count in found]
+    return listed(texts, _NAMED)
 
 
 def kind_of(text: str | None) -> str:

@@ -191,6 +191,12 @@ def ranges(numbers: Sequence[int], most: int = 6) -> str:
     return ", ".join(parts) + (" …" if at < len(numbers) else "")
 
 
+def listed(texts: Sequence[str], most: int) -> str:
+    """`a, b, 4 more`."""
+    more = [f"{len(texts) - most} more"] if len(texts) > most else []
+    return ", ".join([*texts[:most], *more])
+
+
 def counted(count: int, noun: str) -> str:
     """`1 call`, `2,000 calls`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

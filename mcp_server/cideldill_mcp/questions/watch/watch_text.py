@@ -16,6 +16,7 @@ from cideldill_mcp.questions.texts.fitting import (
     counted,
     fit,
     left_out_text,
+    listed,
     ranges,
     short,
 )
@@ -156,16 +157,17 @@ class _Lines:
         watched = self._watched
         lines = []
         if watched.total > len(self._counts) > 1 or watched.total > len(watched.changes):
-            texts = [f"{place.text} ×{count:,}" for place, count in self._counts[:_WRITERS]]
-            more = len(self._counts) - len(texts)
-            texts += [f"{more} more"] if more > 0 else []
-            lines.append((-0.4, f"{counted(watched.total, 'change')}: {', '.join(texts)}"))
+            texts = [f"{place.text} ×{count:,}" for place, count in self._counts]
+            by = listed(texts, _WRITERS)
+            lines.append((-0.4, f"{counted(watched.total, 'change')}: {by}"))
         first, last = watched.aliases.get("first", []), watched.aliases.get("end", [])
         if first:
             same = " and at the end" if first == last else ""
-            lines.append((0.2, f"also held at the first change{same} by: {_listed(first)}"))
+            lines.append(
+                (0.2, f"also held at the first change{same} by: {listed(first, _ALIASES)}")
+            )
         if last and first != last:
-            lines.append((0.2, f"also held at the end by: {_listed(last)}"))
+            lines.append((0.2, f"also held at the end by: {listed(last, _ALIASES)}"))
         if watched.lost is not None:
             lines.append((-0.3, f"not seen any more after {watched.lost.text}"))
         if watched.value is not None and watched.changes:
@@ -210,11 +212,6 @@ def _part(part: Part) -> str:
     else:
         text = f"{short(old, VALUE)} → {short(new, VALUE)}"
     return f"{place}  {text}" if place else text
-
-
-def _listed(texts: list[str]) -> str:
-    more = f", {len(texts) - _ALIASES} more" if len(texts) > _ALIASES else ""
-    return ", ".join(texts[:_ALIASES]) + more
 
 
 def _next(test: RecordedTest, watched: Watched) -> list[str]:
