@@ -12,6 +12,7 @@ import pytest
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.texts.fitting import Answer
 from cideldill_mcp.questions.trace.call import call_answer
+from cideldill_mcp.replies.proposals import proposal
 from tests.server.recordings import NODEID, Rows, recorded_run
 
 TEST = """
@@ -392,14 +393,16 @@ def test_without_the_source_the_numbers_of_lines_are_shown(tmp_path: Path) -> No
 
 
 def test_a_function_that_was_not_called_is_said_to_be_so(tmp_path: Path) -> None:
+    nodeid = f'{NODEID}["a"]'
     rows = Rows()
-    rows.test()
+    rows.test(nodeid)
     rows.add("matches", 3)
     rows.end()
     recorded = rows.read(tmp_path)
     answer = call_answer(
-        recorded, recorded.tests[NODEID], SourceFiles(recorded.rootdir), function="total"
+        recorded, recorded.tests[nodeid], SourceFiles(recorded.rootdir), function="total"
     )
+    assert answer.next == [proposal("test_trace", "all calls of user code", nodeid=nodeid)]
     assert "total was called 3×, and none of these is the call asked for" in answer.text
     assert answer.fields["calls"] == 3
 

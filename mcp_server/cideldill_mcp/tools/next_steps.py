@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from cideldill_mcp.replies.proposals import proposal
 from cideldill_mcp.runs.registry import Runs
 from cideldill_mcp.runs.run import Run
 
@@ -22,20 +23,20 @@ def next_steps(run: Run, runs: Runs) -> list[str]:
     if run.state == "stopping":
         return [
             "debug_state: see whether it has ended",
-            f'test_stop {{"run_id": "{run.id}"}}: wait no longer for its fixtures',
+            proposal("test_stop", "wait no longer for its fixtures", run_id=run.id),
         ]
     if not run.is_over:
         return [
             "breakpoint_wait {}: its next stop, or its end",
             "debug_state: see how far it is",
-            f'test_stop {{"run_id": "{run.id}"}}: end it',
+            proposal("test_stop", "end it", run_id=run.id),
         ]
     steps = []
     if flipped := _flipped(run, runs):
         steps.append(flipped)
     failed = run.results.failed_nodeids()
     if runs.are_opened and failed:
-        steps.append(f'exception_get_context {{"nodeid": "{failed[0]}"}}: why it failed')
+        steps.append(proposal("exception_get_context", "why it failed", nodeid=failed[0]))
     if failed:
         steps.append('test_results {"outcome": "failed"}: the reports')
         steps.append('test_run {"last_failed": true}: run the failed tests again, with your edits')

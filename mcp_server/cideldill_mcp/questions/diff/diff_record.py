@@ -22,8 +22,8 @@ from cideldill_mcp.questions.diff.facts import (
     facts_of,
     failure_values,
 )
-from cideldill_mcp.questions.texts.call_text import proposal
 from cideldill_mcp.questions.texts.fitting import Answer, Item, counted, fit, left_out_text, short
+from cideldill_mcp.replies.proposals import proposal
 from pytest_cideldill.protocol.reducer import FAILED
 from pytest_cideldill.reports.words import first_line
 

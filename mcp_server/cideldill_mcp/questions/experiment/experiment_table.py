@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,8 +16,8 @@ from cideldill_mcp.questions.experiment.trials import (
     is_bad,
     is_good,
 )
-from cideldill_mcp.questions.texts.call_text import proposal
 from cideldill_mcp.questions.texts.fitting import Answer, Item, clipped, counted, fit, short
+from cideldill_mcp.replies.proposals import proposal
 
 _MARKS = {"passed": "✓", "xpassed": "✓", "failed": "✗", "error": "✗", "skipped": "s"}
 _MARKS |= {"xfailed": "x", "unfinished": "…", NOT_RUN: "–"}
@@ -73,9 +72,7 @@ def _next(baseline: Trial, trials: Sequence[Trial], cause: str | None) -> list[s
         confirmed = proposal("test_run", "the fix is confirmed", nodeids=[failing])
         return [f"edit the file, then {confirmed}"]
     named = [change.function for change in experiment.changes if change.function]
-    return [
-        f'test_source {{"function": {json.dumps(name)}}}: what is to be fixed' for name in named
-    ]
+    return [proposal("test_source", "what is to be fixed", function=name) for name in named]
 
 
 def _closing(left_out: Sequence[Item]) -> str:

@@ -11,8 +11,9 @@ from typing import Final
 from cideldill_mcp.questions.recordings.listing import DEFINITIONS, Listing, SourceFiles, extent
 from cideldill_mcp.questions.recordings.recorded import BODIES, Call, Recorded, RecordedTest
 from cideldill_mcp.questions.source.find_definitions import Definition
-from cideldill_mcp.questions.texts.call_text import counts_text, notes_of, proposal
+from cideldill_mcp.questions.texts.call_text import counts_text, notes_of
 from cideldill_mcp.questions.texts.fitting import MAX_CHARS, Answer, Item, counted, fit
+from cideldill_mcp.replies.proposals import proposal
 
 MOST: Final = 20
 """Definitions that are shown; a glob may match thousands."""

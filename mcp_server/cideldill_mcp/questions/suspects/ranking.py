@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from cideldill_mcp.questions.recordings.ran import Key, is_of_tests, key_of
 from cideldill_mcp.questions.recordings.recorded import Code, Recorded, RecordedTest
-from cideldill_mcp.questions.texts.call_text import proposal
 from cideldill_mcp.questions.texts.fitting import Answer, Item, counted, fit, short
+from cideldill_mcp.replies.proposals import proposal
 
 _MESSAGE: Final = 160
 """Characters of why a test failed."""

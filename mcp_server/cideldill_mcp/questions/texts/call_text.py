@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -168,11 +167,6 @@ def notes_of(recorded: Recorded, test: RecordedTest) -> list[str]:
     elif test.outcome == "unfinished":
         notes.append("the test did not end: this is what was recorded until then")
     return notes
-
-
-def proposal(tool: str, why: str, **parameters: object) -> str:
-    """A next call in the form of all replies: `tool {"name": "value"}: why`."""
-    return f"{tool} {json.dumps(parameters, ensure_ascii=False)}: {why}"
 
 
 def path_of_failure(test: RecordedTest, phase: Phase) -> list[Call]:

@@ -39,6 +39,7 @@ from cideldill_mcp.questions.texts.fitting import (
 from cideldill_mcp.questions.texts.folding import folded, span_text
 from cideldill_mcp.questions.trace.call_tree import heading, propose_trace
 from cideldill_mcp.questions.trace.steps import Items, Loop, Round, Step, structured
+from cideldill_mcp.replies.proposals import proposal
 
 VALUE: Final = 90
 """Characters of a value that a line changed."""
@@ -142,7 +143,7 @@ def _not_called(recorded: Recorded, test: RecordedTest, function: str, max_chars
         reason = f"{function} was not called in this test"
     text = "\n".join([heading(test), reason, *notes_of(recorded, test)])
     fields = {"nodeid": test.nodeid, "outcome": test.outcome, "function": function, "calls": count}
-    steps = [f'test_trace {{"nodeid": "{test.nodeid}"}}: all calls of user code']
+    steps = [proposal("test_trace", "all calls of user code", nodeid=test.nodeid)]
     return Answer(clipped(text, max_chars), fields, len(text) > max_chars, steps)
 
 

@@ -32,12 +32,12 @@ from cideldill_mcp.questions.texts.call_text import (
     library_text,
     notes_of,
     path_of_failure,
-    proposal,
     short_call_text,
 )
 from cideldill_mcp.questions.texts.fitting import MAX_CHARS, Answer, Item, counted, fit, short
 from cideldill_mcp.questions.texts.folding import MIN_ROUNDS, Folded, folded, span_text
 from cideldill_mcp.questions.trace.call_shapes import Round, Shapes, runs_of
+from cideldill_mcp.replies.proposals import proposal
 
 MIN_CHAIN: Final = 7
 """Levels of a recursion that are folded in the middle."""

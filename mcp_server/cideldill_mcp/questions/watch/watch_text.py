@@ -8,7 +8,7 @@ from typing import Final
 
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
-from cideldill_mcp.questions.texts.call_text import notes_of, proposal
+from cideldill_mcp.questions.texts.call_text import notes_of
 from cideldill_mcp.questions.texts.fitting import (
     MAX_CHARS,
     Answer,
@@ -23,6 +23,7 @@ from cideldill_mcp.questions.texts.fitting import (
 from cideldill_mcp.questions.texts.folding import folded
 from cideldill_mcp.questions.trace.call_tree import heading
 from cideldill_mcp.questions.watch.watched import Change, Part, Place, Watched, read_watched
+from cideldill_mcp.replies.proposals import proposal
 
 VALUE: Final = 120
 """Characters of a value before or after a change."""

@@ -12,10 +12,10 @@ from typing import Final
 from cideldill_mcp.questions.recordings.listing import SourceFiles
 from cideldill_mcp.questions.recordings.ran import Function, Key, functions, key_of
 from cideldill_mcp.questions.recordings.recorded import Recorded, RecordedTest
-from cideldill_mcp.questions.texts.call_text import proposal
 from cideldill_mcp.questions.texts.fitting import Answer, clipped, short
 from cideldill_mcp.questions.why.evidence import Culprit, culprits, of_tests
 from cideldill_mcp.questions.why.why_parts import Part
+from cideldill_mcp.replies.proposals import proposal
 
 SUSPECTS: Final = 3
 """Functions that are named at the end."""
