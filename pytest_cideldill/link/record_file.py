@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import text_of
-from pytest_cideldill.interpreter.descriptors import HeldSocket
+from pytest_cideldill.link.sinks import Outlet
 from pytest_cideldill.protocol import Message
 from pytest_cideldill.protocol.ended_tests import EndedTest
 from pytest_cideldill.protocol.rows import Batch
@@ -19,19 +19,12 @@ _MOST_KEPT: Final = 2 * 1024 * 1024
 """Bytes of memory that are kept for what will wait."""
 
 
-class FileOutlet:
-    """A file of a recorded run, which takes everything at once."""
-
-    socket: HeldSocket | None = None
+class FileOutlet(Outlet):
+    """A file of a recorded run, which takes everything at once; the writer opens it again."""
 
     def __init__(self, writer: PartWriter) -> None:
-        self.unsent = _Buffer()
-        self.taken = 0
+        self.unsent: _Buffer = _Buffer()
         self._writer = writer
-
-    def restore(self) -> bool:
-        """Do nothing: the writer opens the file again."""
-        return True
 
     @property
     def error(self) -> str | None:
@@ -60,18 +53,11 @@ class FileOutlet:
             self._writer.error = text_of(error)
             return False
 
-    def complete(self) -> None:
-        """Do nothing: nothing is held back."""
-
     def send(self) -> bool:
         """Write all that waits. A disk that is full takes nothing: what is missing is counted."""
         self.taken += len(self.unsent)
         self.unsent.empty(self._writer.write)
         return True
-
-    def receive(self) -> list[dict[str, Any]] | None:
-        """Return no messages: nothing comes from a file."""
-        return []
 
     def close(self) -> None:
         """Close the file."""

@@ -10,7 +10,7 @@ import itertools
 import socket
 from collections.abc import Callable, Sized
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pytest_cideldill.errors import internal_error
 from pytest_cideldill.interpreter import clock
@@ -51,26 +51,25 @@ Sent = Event | Batch | EndedTest
 """What a link sends."""
 
 
-class Outlet(Protocol):
-    """Where a link writes its events.
+class Outlet:
+    """Where a link writes its events. What is said here already fits one that takes all at once.
 
     Attributes:
         socket: What is waited for; None: nothing need be, it takes all at once.
         taken: How many bytes it has taken.
+        unsent: The bytes that wait.
     """
 
-    socket: HeldSocket | None
-    taken: int
+    socket: HeldSocket | None = None
+    taken = 0
+    unsent: Sized
 
     def restore(self) -> bool:
         """Connect again if the program has ended the connection. False: that is not possible.
 
         Where it is not possible now (there are too many descriptors), `socket` is not ours.
         """
-
-    @property
-    def unsent(self) -> Sized:
-        """The bytes that wait."""
+        return True
 
     def encode(self, ts: float, event: Sent) -> bool:
         """Make an event, of these epoch seconds, bytes that wait; never raises.
@@ -78,6 +77,7 @@ class Outlet(Protocol):
         Starts and ends of tests may be held back until `complete`. False: it will not be known,
         however incomplete.
         """
+        raise NotImplementedError
 
     def complete(self) -> None:
         """Make bytes of what is held back: nothing comes for the moment."""
@@ -87,6 +87,7 @@ class Outlet(Protocol):
 
     def send(self) -> bool:
         """Write as much as is taken now. False: it takes nothing any more."""
+        raise NotImplementedError
 
     def receive(self) -> list[dict[str, Any]] | None:
         """The messages that have come; None: nobody is there any more.
@@ -94,12 +95,14 @@ class Outlet(Protocol):
         Raises:
             FrameError: What came is no message.
         """
+        return []
 
     def close(self) -> None:
         """Let go of it."""
+        raise NotImplementedError
 
 
-class SocketOutlet:
+class SocketOutlet(Outlet):
     """A connected socket; frames in both directions.
 
     Args:
@@ -117,10 +120,8 @@ class SocketOutlet:
         rejoin: Callable[[int, int], tuple[HeldSocket, int]] | None = None,
         sent: int = 0,
     ) -> None:
-        self.socket: HeldSocket | None = HeldSocket(connected)
-        self.unsent = bytearray()
-        self.taken = 0
-        self._connected = self.socket
+        self.socket = self._connected = HeldSocket(connected)
+        self.unsent: bytearray = bytearray()
         self._decoder = decoder or FrameDecoder()
         self._rejoin = rejoin
         self._sent_before = sent
@@ -200,9 +201,6 @@ class SocketOutlet:
             frame, is_it = _in_its_place(stamp, event, error)
             self.unsent += frame
             return is_it
-
-    def note(self, command: Message) -> None:
-        """Do nothing: the front end, which sent the command, needs no note."""
 
     def send(self) -> bool:
         """Send until the socket is full: the peer takes more meanwhile, and waits may be long."""
