@@ -7,7 +7,6 @@ from _thread import allocate_lock
 from collections import deque
 from collections.abc import Collection
 from contextlib import suppress
-from typing import Protocol
 
 from pytest_cideldill.interpreter.descriptors import HeldSocket, wait_for
 
@@ -20,14 +19,25 @@ Woken = tuple[bool, set[HeldSocket], set[HeldSocket]]
 """Whether the bell was rung, and what can be read from and written to."""
 
 
-class Bell(Protocol):
+class Bell:
     """Wakes the I/O thread. Any thread rings; one waits."""
+
+    def __init__(self) -> None:
+        self._urgent: deque[None] = deque()
 
     def ring(self, *, urgent: bool) -> None:
         """Wake it, or have its next wait end at once; never blocks."""
+        if urgent:
+            self._urgent.append(None)
+        self._wake()
 
     def take_urgent(self) -> bool:
         """Whether there was an urgent ring since the last call."""
+        is_any = False
+        while self._urgent:  # one by one: a ring that comes meanwhile stays
+            self._urgent.popleft()
+            is_any = True
+        return is_any
 
     def wait(
         self,
@@ -36,37 +46,16 @@ class Bell(Protocol):
         writers: Collection[HeldSocket] = _NOBODY,
     ) -> Woken:
         """Wait for a ring or a ready socket, at most so long."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Nobody waits any more."""
 
-
-class _Urgency:
-    """Counts urgent rings. They are taken one by one: a ring that comes meanwhile stays."""
-
-    def __init__(self) -> None:
-        self._urgent: deque[None] = deque()
-
-    def ring(self, *, urgent: bool) -> None:
-        """Count the ring if it is urgent, and wake the thread that waits."""
-        if urgent:
-            self._urgent.append(None)
-        self._wake()
-
-    def take_urgent(self) -> bool:
-        """Take all urgent rings, one by one; whether there were any."""
-        is_any = False
-        while self._urgent:
-            self._urgent.popleft()
-            is_any = True
-        return is_any
-
     def _wake(self) -> None:
-        """Wake the thread that waits, or have its next wait end at once."""
         raise NotImplementedError
 
 
-class LockBell(_Urgency):
+class LockBell(Bell):
     """A bell without descriptors; there are no sockets to wait for."""
 
     def __init__(self) -> None:
@@ -83,15 +72,12 @@ class LockBell(_Urgency):
         """Wait until a ring releases the lock."""
         return self._silent.acquire(True, -1 if seconds is None else seconds), set(), set()
 
-    def close(self) -> None:
-        """Do nothing: a lock has no descriptors."""
-
     def _wake(self) -> None:
         with suppress(RuntimeError):  # it was rung already
             self._silent.release()
 
 
-class SocketBell(_Urgency):
+class SocketBell(Bell):
     """A pair of sockets, made anew when the program has taken one of them away.
 
     A thread that waits notices: its end reads that the other one is closed.
