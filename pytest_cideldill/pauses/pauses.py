@@ -230,7 +230,6 @@ class Pauses:
 
     def resume(self, command: protocol.Resume) -> None:
         """Have a resume command checked, and obeyed, by the parked thread."""
-
         interruptor = self._evaluations[command.request] = Interruptor()
 
         def work(pause: Pause) -> Resolution:
@@ -265,13 +264,8 @@ class Pauses:
 
     def evaluate(self, command: protocol.Evaluate) -> None:
         """Have an expression evaluated by the parked thread."""
-        interruptor = self._evaluations[command.request] = Interruptor()
-
-        def work(pause: Pause) -> None:
-            self._check_wanted(command.request)
-            self.reply(command.request, result=self._console.answer(command, pause, interruptor))
-
-        self._submit(command.request, command.pause_id, work)
+        answer = partial(self._console.answer, command)
+        self.ask_within_limits(command.request, command.pause_id, answer)
 
     def ask(self, request: int, pause_id: str, answer: Callable[[Pause], dict[str, Any]]) -> None:
         """Have a question answered by the parked thread. Raises Refusal: `pause_not_found`."""

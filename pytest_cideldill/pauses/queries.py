@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, Final
 
@@ -72,21 +73,14 @@ class Looking:
             case ReadThreads():
                 self._pauses.reply(command.request, self._threads(stacks=command.stacks))
             case ReadContext():
-                self._pauses.ask(
-                    command.request, command.pause_id, lambda pause: self._context(command, pause)
-                )
+                context = partial(self._context, command)
+                self._pauses.ask(command.request, command.pause_id, context)
             case ReadVariables():
-                self._pauses.ask(
-                    command.request, command.pause_id, lambda pause: self._variables(command, pause)
-                )
+                variables = partial(self._variables, command)
+                self._pauses.ask(command.request, command.pause_id, variables)
             case ReadStack(pause_id=str(pause_id)):
-                self._pauses.ask(
-                    command.request,
-                    pause_id,
-                    lambda pause: self._stack(
-                        command, pause.frames, pause.lines, pause.report["thread"]["id"]
-                    ),
-                )
+                stack = partial(self._paused_stack, command)
+                self._pauses.ask(command.request, pause_id, stack)
             case _:
                 self._pauses.reply(command.request, self._running_stack(command))
 
@@ -96,6 +90,9 @@ class Looking:
             "tasks": describe_tasks(self._lens),
             "interrupted": is_interrupted() or are_cancelled(),
         }
+
+    def _paused_stack(self, command: ReadStack, pause: Pause) -> dict[str, Any]:
+        return self._stack(command, pause.frames, pause.lines, pause.report["thread"]["id"])
 
     def _running_stack(self, command: ReadStack) -> dict[str, Any]:
         thread_id = command.thread_id
