@@ -39,23 +39,17 @@ class Stops:
     def at_line(self, probe: LineProbe, frame: FrameType, number: int, reason: str) -> None:
         """A line at which a breakpoint stops, at its pass `number`."""
         __tracebackhide__ = True
-        resolution = self.as_guest(lambda: self._pause_at_line(probe, frame, number, reason))
-        if resolution.action == "raise":
-            raise Deliberate(resolution.value)
+
+        def stop() -> Resolution:
+            details = {"breakpoint_id": probe.spec.id, "hit_count": number}
+            return self._pause_at_line(frame, reason, details, probe.last_condition_error)
+
+        self._obey(stop)
 
     def at_place(self, frame: FrameType, reason: str) -> None:
         """Where a step ends, or a thread has to stop; `frame` is where it stands."""
         __tracebackhide__ = True
-
-        def stop() -> Resolution:
-            during, stack = self._position.during, stack_at(frame, self._lens)
-            return self._pauses.pause(
-                Stop("line", reason, stack, resolve=_resolving(frame), during=during)
-            )
-
-        resolution = self.as_guest(stop)
-        if resolution.action == "raise":
-            raise Deliberate(resolution.value)
+        self._obey(lambda: self._pause_at_line(frame, reason, {}, None))
 
     def at_raise(
         self, probe: RaiseProbe, frame: FrameType, error: BaseException, traceback: TracebackType
@@ -70,9 +64,7 @@ class Stops:
             resolve = _resolving(frame, "raise")
             return self._pause_with(during, "raise", probe, error, places, resolve)
 
-        resolution = self.as_guest(stop)
-        if resolution.action == "raise":
-            raise Deliberate(resolution.value)
+        self._obey(stop)
 
     def at_uncaught(
         self,
@@ -89,6 +81,13 @@ class Stops:
             return self._pause_with(during, "post_mortem", probe, error, places)
 
         self.as_guest(stop)
+
+    def _obey(self, stop: Callable[[], Resolution]) -> None:
+        """Stop, and raise at this event what the client chose to raise."""
+        __tracebackhide__ = True
+        resolution = self.as_guest(stop)
+        if resolution.action == "raise":
+            raise Deliberate(resolution.value)
 
     def as_guest(self, stop: Callable[[], Resolution]) -> Resolution:
         """Run our side of a hit: a failure of our own is sent once, and the test goes on.
@@ -145,11 +144,8 @@ class Stops:
         return self._pauses.pause(stop)
 
     def _pause_at_line(
-        self, probe: LineProbe, frame: FrameType, number: int, reason: str
+        self, frame: FrameType, reason: str, details: dict[str, Any], failed: str | None
     ) -> Resolution:
-        details = {"breakpoint_id": probe.spec.id, "hit_count": number}
-        failed = probe.last_condition_error
-
         def more() -> dict[str, Any]:
             return {} if failed is None else {"condition_error": self._lens.text(failed)}
 
