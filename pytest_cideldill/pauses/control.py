@@ -42,7 +42,7 @@ _SIGURG = getattr(signal, "SIGURG", None)
 class _Wanted:
     """A pause that is asked for. `undo` takes back what was armed."""
 
-    undo: Callable[[], None] = lambda: None
+    undo: Callable[[], object] = lambda: None
 
 
 class Control:
@@ -188,20 +188,14 @@ class Control:
             )
         self._wanted[ident] = _Wanted()
         reply: dict[str, Any] = {"status": "asked", "pause_id": None, "thread_id": ident}
-        if ident == self._tests and self._hears_signals():
-            assert _kill is not None
-            assert _SIGURG is not None
-            _kill(ident, _SIGURG)
-            return reply
         if ident == self._tests and _SIGURG is not None:
+            if _kill is not None and is_ours(getsignal(_SIGURG)):  # which hands it on to us
+                _kill(ident, _SIGURG)
+                return reply
             owner = "this program has set SIGURG itself: it stops at its next line, not in a call"
             reply["message"] = owner
         self._seize(ident)
         return reply
-
-    def _hears_signals(self) -> bool:
-        """Whether a signal gets to us; other handlers of ours hand it on."""
-        return _SIGURG is not None and is_ours(getsignal(_SIGURG))
 
     def _seize(self, ident: int) -> None:
         """Stop a thread at the next place in user code."""

@@ -162,20 +162,16 @@ class StopReporter:
         top = top_user_frame(list(frames), self.lens.project)
         frame = frames[top]
         line = lines[top] if lines else frame.f_lineno
-        ident = get_ident()
+        task, ident = task_of(frames), get_ident()
+        # Not current_thread(): it would make a raw thread known to `threading`.
+        thread = {"id": ident, "name": thread_names().get(ident, str(ident))}
+        if task is not None:
+            thread["task"] = self.lens.text(task)
         if place is not None:
             shown, where = {}, {"function": None, "module": None, "source": ""} | place
         else:
             shown, where = short_locals(frame, self.lens), location(frame, line, self.lens)
-        return {
-            "thread": {"id": ident, "name": _thread_name(ident)} | self._task(frames),
-            "location": where,
-            "locals": shown,
-        }
-
-    def _task(self, frames: Sequence[FrameType]) -> dict[str, str]:
-        name = task_of(frames)
-        return {} if name is None else {"task": self.lens.text(name)}
+        return {"thread": thread, "location": where, "locals": shown}
 
     def see(self, pause: Pause, before: Pause | None) -> dict[str, Any]:
         """The stack, and of the locals which are new, other or gone since the stop before."""
@@ -231,8 +227,3 @@ def _is(value: Any, kind: Any) -> bool:
     if not issubclass(type(value), kind):
         return False
     return kind is not int or int.bit_length(value) < _BITS
-
-
-def _thread_name(ident: int) -> str:
-    # Not current_thread(): it would make a raw thread known to `threading`.
-    return thread_names().get(ident, str(ident))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 from pytest_cideldill.interpreter.values import dataclass
@@ -93,7 +94,7 @@ class Steps:
             self._source().follow(ident, trail)
         return before
 
-    def seize(self, ident: int, stop: Callable[[FrameType], None]) -> Callable[[], None]:
+    def seize(self, ident: int, stop: Callable[[FrameType], None]) -> Callable[[], object]:
         """Stop a thread at the next place in user code, once; any thread may call.
 
         Returns:
@@ -109,11 +110,7 @@ class Steps:
                 stop(frame)
 
         before = self.follow(ident, Trail(anywhere=True, on_line=on_line))
-
-        def undo() -> None:
-            self.follow(ident, before)
-
-        return undo
+        return partial(self.follow, ident, before)
 
     def is_user(self, frame: FrameType) -> bool:
         """Whether a frame is one to stop in."""
