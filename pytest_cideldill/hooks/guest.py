@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from pytest_cideldill.interpreter.borders import Report, contained, passes, report_failure
+from pytest_cideldill.interpreter.borders import contained, passes, report_failure
 
 _GENERATOR: Final = 0x20  # CO_GENERATOR
 
@@ -39,7 +39,7 @@ def _polite(hook: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if passes(error):
                 raise
-            report_failure(hook.__name__, error, _to_host_of(self))
+            report_failure(hook.__name__, error, partial(_warn, self))
             return None
 
     return polite
@@ -51,28 +51,24 @@ def _around(hook: Callable[..., Any]) -> Callable[..., Any]:
         __tracebackhide__ = True
         parts: Generator[None, None, None] = hook(self, *args)
         go_on = partial(next, parts, None)
-        contained(hook.__name__, go_on, _to_host_of(self), None)
+        contained(hook.__name__, go_on, partial(_warn, self), None)
         try:
             return (yield)
         finally:
-            contained(hook.__name__, go_on, _to_host_of(self), None)
+            contained(hook.__name__, go_on, partial(_warn, self), None)
 
     return around
 
 
-def clean_up(
-    config: pytest.Config, what: str, step: Callable[[], object], report: Report | None = None
-) -> None:
+def clean_up(config: pytest.Config, what: str, step: Callable[[], object]) -> None:
     """Take a step at pytest's end, with a border: the cleanups of others run as well.
 
     Args:
-        what: Names the step when it fails.
-        step: Ours.
-        report: Takes a sentence about that; None: stderr.
+        what: Names the step on stderr when it fails.
     """
 
     def bordered() -> None:
-        contained(what, step, report or say, None)
+        contained(what, step, say, None)
 
     config.add_cleanup(bordered)
 
@@ -80,10 +76,6 @@ def clean_up(
 def say(message: str) -> None:
     """On stderr, as there is no client."""
     sys.stderr.write(f"{message}\n")
-
-
-def _to_host_of(plugin: Any) -> Callable[[str], object]:
-    return partial(_warn, plugin)
 
 
 def _warn(plugin: Any, message: str) -> None:
