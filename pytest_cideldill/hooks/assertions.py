@@ -21,7 +21,7 @@ from pytest_cideldill.frames import operands
 from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.frames.frames import is_of_tools
 from pytest_cideldill.hooks.guest import Warns, guest
-from pytest_cideldill.hooks.tracebacks import raw_places
+from pytest_cideldill.hooks.tracebacks import Raised, raw_places
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.source_text import CannotRewrite, Rewrite
@@ -78,9 +78,7 @@ class Assertions:
         """A test begins."""
         self._latest.clear()
 
-    def failed(
-        self, excinfo: pytest.ExceptionInfo[BaseException], places: list[Place], printed: str
-    ) -> dict[str, Any] | None:
+    def failed(self, excinfo: Raised, places: list[Place], printed: str) -> dict[str, Any] | None:
         """`assertion` of the autopsy; None when no assertion of the user failed.
 
         Args:
@@ -134,7 +132,7 @@ def rewriting(config: pytest.Config) -> Rewrite:
     return rewrite
 
 
-def method_of_unittest(excinfo: pytest.ExceptionInfo[BaseException]) -> FrameType | None:
+def method_of_unittest(excinfo: Raised) -> FrameType | None:
     """The frame of the method `assert…` of `unittest` that failed, if one did."""
     frames = (frame for frame, _ in raw_places(excinfo.tb))
     return next((each for each in frames if _is_method(each)), None)

@@ -25,11 +25,15 @@ from pytest_cideldill.frames.failure import (
 )
 from pytest_cideldill.frames.frames import notice_secrets_behind
 from pytest_cideldill.hooks.assertions import Assertions
-from pytest_cideldill.hooks.tracebacks import crash_message, passed_users, text_of, visible_places
+from pytest_cideldill.hooks.tracebacks import (
+    Raised,
+    crash_message,
+    passed_users,
+    text_of,
+    visible_places,
+)
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.exception_text import headline
-
-Raised = pytest.ExceptionInfo[BaseException]
 
 _MADE_BY_PYTEST: Final = ("_unittest_", "_xunit_")
 """How fixtures are called that run the `setUp` of classes and modules."""
@@ -96,9 +100,7 @@ class Autopsies:
             self._latest = (weakref.ref(call), made)
         return self._latest[1]
 
-    def of_running(
-        self, item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]
-    ) -> dict[str, Any]:
+    def of_running(self, item: pytest.Item, excinfo: Raised) -> dict[str, Any]:
         """The same of a test that is not over yet: no report was made."""
         notice_secrets_behind(excinfo.value, self._lens)
         output = output_so_far(item.config)
@@ -107,7 +109,7 @@ class Autopsies:
     def _made(
         self,
         item: pytest.Item,
-        excinfo: pytest.ExceptionInfo[BaseException],
+        excinfo: Raised,
         exception: dict[str, str],
         output: tuple[str, str, str],
     ) -> dict[str, Any]:
@@ -208,12 +210,9 @@ def output_so_far(config: pytest.Config) -> tuple[str, str, str]:
     These are private parts of pytest; what can't be found is empty.
     """
     manager: Any = config.pluginmanager.getplugin("capturemanager")
-    captures = [
-        getattr(getattr(manager, "_global_capturing", None), "__dict__", {}),
-        getattr(getattr(manager, "_capture_fixture", None), "__dict__", {}),
-    ]
-    fixture = captures[1].get("_capture")
-    active = getattr(fixture, "__dict__", None) or captures[0]
+    fixture = getattr(manager, "_capture_fixture", None)
+    capture = getattr(fixture, "_capture", None) or getattr(manager, "_global_capturing", None)
+    active = getattr(capture, "__dict__", {})
     logging: Any = config.pluginmanager.getplugin("logging-plugin")
     stream = getattr(getattr(logging, "report_handler", None), "stream", None)
     log = "" if stream is None else stream.getvalue()

@@ -18,14 +18,10 @@ from pytest_cideldill.frames.causes import inner_exceptions
 from pytest_cideldill.frames.failure import Place, describe_exception
 from pytest_cideldill.frames.frames import locals_of, notice_secrets_behind
 from pytest_cideldill.frames.operands import names_in, statement_at
-from pytest_cideldill.hooks.assertions import (
-    Assertions,
-    given_to_method,
-    method_of_unittest,
-)
+from pytest_cideldill.hooks.assertions import Assertions, given_to_method, method_of_unittest
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
-from pytest_cideldill.hooks.tracebacks import crash_message, visible_places
+from pytest_cideldill.hooks.tracebacks import Raised, crash_message, visible_places
 from pytest_cideldill.rendering.display import Lens
 
 _MOST_FRAMES: Final = 12
@@ -82,9 +78,7 @@ class FailureRows:
         if isinstance(report, pytest.TestReport) and call.excinfo is not None:
             self._rows.add(["failed", report.when, self._facts(call.excinfo, report)])
 
-    def _facts(
-        self, excinfo: pytest.ExceptionInfo[BaseException], report: pytest.TestReport
-    ) -> dict[str, Any]:
+    def _facts(self, excinfo: Raised, report: pytest.TestReport) -> dict[str, Any]:
         lens = self._lens
         notice_secrets_behind(excinfo.value, lens)
         exception = describe_exception(excinfo.value, crash_message(report), lens)
@@ -130,9 +124,7 @@ class FailureRows:
 
     # --- both sides -------------------------------------------------------------------------
 
-    def _insides_of(
-        self, excinfo: pytest.ExceptionInfo[BaseException], assertion: dict[str, Any]
-    ) -> Insides:
+    def _insides_of(self, excinfo: Raised, assertion: dict[str, Any]) -> Insides:
         """Those of the operands, if they are what was compared last."""
         method = method_of_unittest(excinfo)
         if method is not None:  # which asks nobody to explain

@@ -17,7 +17,7 @@ from pytest_cideldill.hooks.failure_places import place_of_test
 from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.reports import subtest_of
-from pytest_cideldill.hooks.tracebacks import passed_users, visible_places
+from pytest_cideldill.hooks.tracebacks import Raised, passed_users, visible_places
 from pytest_cideldill.interpreter.borders import contained
 from pytest_cideldill.manager import BreakpointManager
 from pytest_cideldill.pauses.parking import Stop
@@ -114,7 +114,7 @@ class PostMortem:
 
     def _pause(
         self,
-        excinfo: pytest.ExceptionInfo[BaseException],
+        excinfo: Raised,
         make: Callable[[], dict[str, Any]],
         where: Callable[[], dict[str, Any] | None],
         probe: RaiseProbe | None,

@@ -16,11 +16,11 @@ import pytest
 from pytest_cideldill.frames.failure import Place
 from pytest_cideldill.frames.frames import module_of
 from pytest_cideldill.hooks.failure_places import place_in_code, place_in_report, place_of_test
-from pytest_cideldill.hooks.failure_reports import Autopsies, Raised
+from pytest_cideldill.hooks.failure_reports import Autopsies
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
 from pytest_cideldill.hooks.stack_file import StackFile
-from pytest_cideldill.hooks.tracebacks import text_of, visible_places
+from pytest_cideldill.hooks.tracebacks import Raised, text_of, visible_places
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import add_to, at_fork, because, note, passes
 from pytest_cideldill.interpreter.code_files import frame_file
@@ -404,10 +404,9 @@ def _place(report: pytest.TestReport, lens: Lens) -> dict[str, Any]:
 
 
 def _text_of(report: pytest.TestReport) -> str:
-    text = text_of(report)
     if isinstance(report.longrepr, tuple):  # a skip: (file, line, reason)
-        text = str(report.longrepr[2])
-    return text
+        return str(report.longrepr[2])
+    return text_of(report)
 
 
 def _attempt_of(report: pytest.TestReport) -> int | None:

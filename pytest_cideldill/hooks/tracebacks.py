@@ -18,14 +18,14 @@ from pytest_cideldill.frames.frames import cause_of, is_of_tools, was_raised
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.project import Project
 
+Raised = pytest.ExceptionInfo[BaseException]
+
 _WIDTH: Final = get_terminal_width()
 
 _PLACE_AT_END: Final = re.compile(r"\n\S+:\d+(: \w+)?\s*$")
 
 
-def visible_places(
-    excinfo: pytest.ExceptionInfo[BaseException], project: Project, depth: int = MOST
-) -> list[Place]:
+def visible_places(excinfo: Raised, project: Project, depth: int = MOST) -> list[Place]:
     """The frames of an exception without those of the test tools, innermost first.
 
     Those are pytest, pluggy, unittest, doctest and this plugin. An exception that passed no code of
@@ -33,7 +33,12 @@ def visible_places(
     frames of the first one inside or behind it that did. When nothing is left, the frame that
     raised it.
     """
-    shown = _shown(excinfo, project)
+    shown = [
+        (frame, line)
+        for frame, line in raw_places(excinfo.tb)
+        if not _is_hidden(frame) and not is_of_tools(frame)
+        if not project.is_ours(frame.f_code.co_filename)
+    ]
     if depth and not passed_users(shown, project):
         for inner in _inside(excinfo.value):
             behind = pytest.ExceptionInfo.from_exception(inner)
@@ -78,15 +83,6 @@ def crash_message(report: pytest.TestReport) -> str:
         message: str = crash.message
         return message
     return _PLACE_AT_END.sub("", text_of(report).rpartition("\nE   ")[2]).strip()
-
-
-def _shown(excinfo: pytest.ExceptionInfo[BaseException], project: Project) -> list[Place]:
-    return [
-        (frame, line)
-        for frame, line in raw_places(excinfo.tb)
-        if not _is_hidden(frame) and not is_of_tools(frame)
-        if not project.is_ours(frame.f_code.co_filename)
-    ]
 
 
 def _is_hidden(frame: FrameType) -> bool:
