@@ -94,11 +94,7 @@ def begin(config: pytest.Config, directory: str, variable: str) -> None:
 def mark_recorded(config: pytest.Config, run_id: str) -> None:
     """Until its end, pytest runs that the tests of a run start are not recorded."""
     os.environ[_IS_RECORDED] = run_id
-    clean_up(config, "the end of the record", _forget)
-
-
-def _forget() -> None:
-    os.environ.pop(_IS_RECORDED, None)
+    clean_up(config, "the end of the record", lambda: os.environ.pop(_IS_RECORDED, None))
 
 
 def _is_inside_of_another(record: Path) -> bool:
@@ -226,12 +222,8 @@ def _part(wrong: list[str], work: Callable[[], _T]) -> _T | None:
     except Exception as error:
         if passes(error):
             raise
-        wrong.append(_why(error))
+        wrong.append(getattr(error, "strerror", None) or text_of(error))
         return None
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or text_of(error)
 
 
 def _unwritten(folder: Path) -> str:

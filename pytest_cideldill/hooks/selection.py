@@ -68,7 +68,7 @@ class Wanted:
         self.found = 0
         self.others: list[str] = []
         # Base names of files that tests with a name of no file may be in; None: of all.
-        self._renamed: frozenset[str] | None = frozenset()
+        self._renamed: set[str] | None = set()
         self._folders: dict[str, str] = {}  # → as node ids begin, relative to the rootdir
         # By the ids that items had at first: id(item) → the item, and the number of its name.
         self._chosen: dict[int, tuple[pytest.Item, int | None]] = {}
@@ -86,8 +86,8 @@ class Wanted:
         start = str(session.config.invocation_params.dir)
         paths = [name.partition("::")[0] for name in self._names]
         files = [os.path.join(root, path) for path in paths if path]
-        gone = [each for each in paths if not os.path.exists(os.path.join(root, each))]
-        self._renamed = _may_be_in(gone)
+        gone = {_base(each) for each in paths if not os.path.exists(os.path.join(root, each))}
+        self._renamed = gone if all(each.endswith(".py") for each in gone) else None
         if self._renamed is None:
             return
         if self._renamed:
@@ -281,12 +281,6 @@ def _collectable(path: str, start: str) -> str:
     if "[" not in path:
         return path
     return os.path.dirname(os.path.relpath(path, start).partition("[")[0]) or "."
-
-
-def _may_be_in(paths: list[str]) -> frozenset[str] | None:
-    """The base names of paths that are gone; None: one is none of a file of Python."""
-    found = frozenset(map(_base, paths))
-    return found if all(each.endswith(".py") for each in found) else None
 
 
 def _base(path: str) -> str:

@@ -88,7 +88,8 @@ class Controller:
         if self._invitation.hash_seed is not None:  # execnet sets others when Python has read it
             os.environ[HASH_SEED] = self._invitation.hash_seed
         for spec in specs:
-            mine = self._invitation.for_worker(self._wanted, is_here=_is_here(spec))
+            is_here = bool(spec.popen) and not spec.via  # for certain
+            mine = self._invitation.for_worker(self._wanted, is_here=is_here)
             spec.env[self._variable] = json.dumps(asdict(mine))
             if mine.address is None and mine.record is None:
                 alone.append(spec.id)
@@ -184,13 +185,8 @@ class Controller:
             if category in JUST_PASSED and report.passed:
                 plain.update([category] if category else ())
             else:
-                phases.append(
-                    asdict(
-                        event_of_phase(
-                            report, category, partial(self._phase, report, category), lens
-                        )
-                    )
-                )
+                make = partial(self._phase, report, category)
+                phases.append(asdict(event_of_phase(report, category, make, lens)))
         return protocol.NodeRelayed(
             worker,
             lens.nodeids.of_report(reports[-1]),
@@ -232,8 +228,3 @@ class Worker:
         """Inside xdist's own, which then signals the controller that this worker is done."""
         if self.host.link.flush(self._deadline_s):
             vars(session.config)["workeroutput"][_HAS_SENT] = True
-
-
-def _is_here(spec: Any) -> bool:
-    """Whether a worker is on this machine, for certain."""
-    return bool(spec.popen) and not spec.via
