@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_cideldill.calltraces.caught import CaughtRecorder
 from pytest_cideldill.calltraces.feed import Feed
 from pytest_cideldill.calltraces.libraries import Libraries
 from pytest_cideldill.calltraces.recorder import CallRecorder
@@ -41,13 +40,14 @@ from pytest_cideldill.hooks.starts import StartWatch
 from pytest_cideldill.interpreter import patched_texts
 from pytest_cideldill.interpreter.borders import at_fork, passes, text_of
 from pytest_cideldill.link.handshake import HASH_SEED, Invitation
+from pytest_cideldill.link.inline import FileLink
 from pytest_cideldill.project import Project
-from pytest_cideldill.protocol import Configure, Event
+from pytest_cideldill.protocol import Configure
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.exception_text import headline
 from pytest_cideldill.rendering.source_text import Texts
-from pytest_cideldill.sourcecode.names import FunctionName, parse_function_name
+from pytest_cideldill.sourcecode.names import parse_function_name
 from pytest_cideldill.tracing.interface import SourceUnavailable
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ def ask(config: pytest.Config, text: str, variable: str) -> None:
     """Record in this process, or in its workers if these are wanted.
 
     Args:
-        config: pytest's.
         text: The request, as JSON.
         variable: The environment variable through which workers get it.
 
@@ -160,11 +159,6 @@ def _switch_off(options: Any, request: TraceRequest) -> None:
 
 class QuestionPlugin:
     """Records the tests of one process.
-
-    Args:
-        config: pytest's.
-        request: What is wanted.
-        rows: Take it.
 
     Attributes:
         wanted: Chooses the tests.
@@ -373,32 +367,11 @@ class _QuestionHost(Host):
 
     def __init__(self, lens: Lens, rows: RowFile) -> None:
         self.lens = lens
-        self.link = _NoLink()
+        self.link = FileLink(())  # to nobody
         self._rows = rows
 
     def warn(self, message: str) -> None:
         self._rows.add(["warning", message])
-
-
-class _NoLink:
-    """A link to nobody."""
-
-    is_open = False
-
-    def start(self) -> None:
-        return None
-
-    def send(self, event: Event, *, urgent: bool = False) -> None:
-        """Drop an event."""
-
-    def settle(self) -> None:
-        return None
-
-    def flush(self, deadline_s: float) -> bool:  # noqa: ARG002
-        return True
-
-    def close(self, deadline_s: float) -> None:  # noqa: ARG002
-        return None
 
 
 class _Recording:
@@ -447,8 +420,9 @@ class _Recording:
         """A test begins."""
         if self.starts is not None:
             self.starts.begin_test(item)
-        if (caught := self._caught) is not None:
-            caught.begin_test(getattr(item, "function", None))
+        recorder = self._recorder
+        if isinstance(recorder, CallRecorder) and recorder.caught is not None:
+            recorder.caught.begin_test(getattr(item, "function", None))
 
     def end_phase(self, failure: BaseException | None) -> None:
         """A phase is over, perhaps with an exception."""
@@ -456,11 +430,6 @@ class _Recording:
             self.starts.end_phase(failure)
         if isinstance(self._recorder, CallRecorder):
             self._recorder.end_phase(failure)
-
-    @property
-    def _caught(self) -> CaughtRecorder | None:
-        recorder = self._recorder
-        return recorder.caught if isinstance(recorder, CallRecorder) else None
 
     def go_on(self) -> None:
         """A phase of a test begins."""
@@ -486,17 +455,13 @@ class _Recording:
     def close(self) -> None:
         if self._feed is not None:
             self._feed.close()
-        request = self._request
-        if request.function is not None and not self._recorder.choice.was_called:
-            self._explain(parse_function_name(request.function))
+        function = self._request.function
+        if function is not None and not self._recorder.choice.was_called:
+            if why := reason(parse_function_name(function), self._lens.project):
+                self._rows.add(["refused", str(ErrorCode.INVALID_PARAMETER), why])
+            self._rows.add(["unmatched", self._table.similar()[:_MOST_NAMES]])
         for text, number in self._recorder.choice.failed_conditions.items():
             self._rows.add(["reached", "when", f"`when` raised {text} at {number} calls"])
-
-    def _explain(self, name: FunctionName) -> None:
-        """No call of the asked function was seen."""
-        if why := reason(name, self._lens.project):
-            self._rows.add(["refused", str(ErrorCode.INVALID_PARAMETER), why])
-        self._rows.add(["unmatched", self._table.similar()[:_MOST_NAMES]])
 
     def _fail(self, error: BaseException) -> bool:
         """Whether an exception is the program's; else it is a failure of ours, and the end."""
