@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import count
 from types import CodeType, FrameType
-from typing import Any, Literal
+from typing import Any
 
 from pytest_cideldill.callrecords.active_call import (
     AS_KEPT,
@@ -39,6 +39,7 @@ from pytest_cideldill.patching.function_code import code_of
 from pytest_cideldill.probes.functiontraces import FunctionTraces
 from pytest_cideldill.probes.unhit import Fact, of_glob
 from pytest_cideldill.protocol import CALLS_OF
+from pytest_cideldill.protocol.rows import Loss, Row
 from pytest_cideldill.rendering.display import LONGEST_KEPT, Kept
 from pytest_cideldill.rendering.layout import NUMBERS
 from pytest_cideldill.tracing.interface import (
@@ -48,9 +49,6 @@ from pytest_cideldill.tracing.interface import (
     SourceUnavailable,
     existing_functions,
 )
-
-Row = tuple[Any, ...]
-"""As `rows.Row`."""
 
 _GENERATES = 0x20 | 0x200  # CO_GENERATOR, CO_ASYNC_GENERATOR
 
@@ -239,8 +237,8 @@ class Recording:
                 self._add((self._event_of, begun, "running", None, None, None, None))
         self._logged_running = logged.union(running)
 
-    def loses(self, row: Row) -> Literal["hit", "call", "record"]:
-        """What is lost with a row that the log drops; see `log.Loss`."""
+    def loses(self, row: Row) -> Loss:
+        """What is lost with a row that the log drops."""
         if type(begun := row[1]) is not tuple and type(begun) is not Intercepted:
             return "hit"
         number = start_of(begun).number
@@ -307,13 +305,8 @@ class Recording:
         generates = code.co_flags & _GENERATES
         is_over, ended, watched = self._running.pop, self._tokens.pop, self._watched
         finish, set_current = self._finish, current.set
-        add, calls, keep, freeze, now = (
-            self._add,
-            self._events,
-            self._keep,
-            self._freeze,
-            ticking(),
-        )
+        add, calls, keep, now = self._add, self._events, self._keep, ticking()
+        freeze = self._freeze
         longest, numbers = self._longest, NUMBERS
         if secret := self._lens.result_name(code.co_name):
             longest, numbers = 0, frozenset()
