@@ -44,7 +44,6 @@ def searched(config: pytest.Config, args: Sequence[str], found: int, deselected:
     """The sentence.
 
     Args:
-        config: pytest's.
         args: Where it looked.
         found: How many tests there were before any was left out.
         deselected: How many tests plugins have reported as deselected.

@@ -40,11 +40,6 @@ Insides = dict[str, list[Leaf]]
 class FailureRows:
     """Writes the row `failed`.
 
-    Args:
-        lens: Renders values.
-        host: The process.
-        rows: Take it.
-
     Attributes:
         assertions: A plugin of its own, which sees comparisons fail.
     """

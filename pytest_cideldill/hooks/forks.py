@@ -38,7 +38,6 @@ class Forks:
     Args:
         request: With the forks.
         rows: Those of the process; in a fork its own.
-        host: The process.
         change: Called in each fork.
     """
 

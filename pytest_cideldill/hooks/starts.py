@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import Any, Final
 
 import pytest
@@ -17,6 +17,7 @@ from pytest_cideldill.calltraces.starts import Starts, StartSource
 from pytest_cideldill.calltraces.user_code import CodeTable
 from pytest_cideldill.hooks.guest import guest
 from pytest_cideldill.hooks.host import Host
+from pytest_cideldill.hooks.tracebacks import raw_places
 from pytest_cideldill.interpreter.borders import at_fork, passes, text_of
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 from pytest_cideldill.rendering.display import Lens
@@ -32,9 +33,6 @@ class StartWatch:
     """Notes starts and lines in the phases of tests; a plugin of pytest.
 
     Args:
-        request: What is wanted.
-        rows: Take it.
-        lens: Knows the project.
         table: Knows the user's code for a feed, which notes lines while it records calls; None:
             there is no feed, and starts are noted too.
 
@@ -138,12 +136,8 @@ def _frames(error: BaseException) -> Iterator[CodeType]:
         chain.append(cause)
         cause = _cause_of(cause)
     for exception in reversed(chain):
-        codes: list[CodeType] = []
-        place: TracebackType | None = _traceback_of(exception)
-        while place is not None and len(codes) < _MOST_FRAMES:
-            codes.append(place.tb_frame.f_code)
-            place = place.tb_next
-        yield from reversed(codes)
+        places = raw_places(_traceback_of(exception))
+        yield from (frame.f_code for frame, _ in places[-_MOST_FRAMES:])
 
 
 # Not the attributes: a class may define its own.

@@ -52,7 +52,6 @@ class Why:
     """Collects the failures of a session, and asks for the first ones that differ in cause.
 
     Args:
-        config: pytest's.
         settings: For how many, and what is the user's code.
     """
 

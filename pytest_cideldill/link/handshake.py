@@ -75,18 +75,17 @@ def connect(invitation: Invitation) -> socket.socket:
     Raises:
         OSError: There is no listener, it can't be reached, or it is another user's.
     """
-    if isinstance(invitation.address, str):
+    address = invitation.address
+    assert address is not None
+    if isinstance(address, str):
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connected.settimeout(HANDSHAKE_S)
-        address: Any = invitation.address
     else:
-        assert invitation.address is not None
-        host, port = invitation.address
+        host, port = address
         connected = socket.create_connection((host, port), HANDSHAKE_S)
-        address = None
         look_after(connected)
     try:
-        if address is not None:
+        if isinstance(address, str):
             refuse_folder(os.path.dirname(address))
             connected.connect(address)
             refuse_peer(connected)
