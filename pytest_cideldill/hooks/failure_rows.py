@@ -111,10 +111,8 @@ class FailureRows:
             if self._lens.project.has(frame):
                 statement = statement_at(frame.f_code, line, self._lens.texts.of(frame))
                 first = names_in(statement, self._lens.source(frame, line)["source"])
-                shown = locals_of(frame, self._lens, first=first)
-                used = [each for each in shown if each["name"] in first]
-                rest = [each for each in shown if each["name"] not in first]
-                return [[each["name"], each["value"]] for each in (*used, *rest)[:_MOST_LOCALS]]
+                shown = locals_of(frame, self._lens, first=first)[:_MOST_LOCALS]
+                return [[each["name"], each["value"]] for each in shown]
         return []
 
     # --- both sides -------------------------------------------------------------------------
