@@ -25,7 +25,7 @@ from pytest_cideldill.link.observers import Observers
 from pytest_cideldill.pauses.calls import Calls
 from pytest_cideldill.pauses.control import Control
 from pytest_cideldill.pauses.pauses import Pauses
-from pytest_cideldill.pauses.queries import LOOKS, Looking
+from pytest_cideldill.pauses.queries import Look, Looking
 from pytest_cideldill.pauses.stops import Stops
 from pytest_cideldill.probes.functions import FunctionProbes
 from pytest_cideldill.probes.linehits import LineProbe, Surroundings
@@ -139,7 +139,7 @@ class BreakpointManager:
                 self.pauses.resume(command)
             case protocol.Evaluate():
                 self.pauses.evaluate(command)
-            case _ if isinstance(command, LOOKS):
+            case _ if isinstance(command, Look):
                 self._looking.answer(command)
             case protocol.Step() | protocol.PauseNow() | protocol.CancelPause():
                 self.control.apply(command)

@@ -181,15 +181,13 @@ def _alike(
 ) -> Iterator[tuple[Sequence[int], Sequence[Row], Sequence[Row]]]:
     """The calls of one function, from one place, in one test and thread, with as many arguments."""
     names, args, callers, places, nodeids, threads = (map(each, starts) for each in _ALIKE)
-    columns = [
-        *map(list, (map(id, names), map(id, callers), places, nodeids, threads, map(len, args)))
-    ]
+    shared = (map(id, names), map(id, callers), places, nodeids, threads, map(len, args))
+    columns = list(map(list, shared))
     if all(each.count(each[0]) == len(starts) for each in columns):  # made without many tuples
         yield at, rows, starts
         return
-    keys = zip(*columns, strict=True)
     picked: dict[tuple[object, ...], list[int]] = {}
-    for index, key in enumerate(keys):
+    for index, key in enumerate(zip(*columns, strict=True)):
         picked.setdefault(key, []).append(index)
     for some in picked.values():
         yield tuple([[each[index] for index in some] for each in (at, rows, starts)])  # type: ignore[misc]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal
@@ -37,8 +37,8 @@ from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.layout import type_name
 from pytest_cideldill.rendering.tree import describe
 
-LOOKS: Final = (FindCode, Inspect, ReadContext, ReadStack, ReadVariables, ReadThreads)
-"""The commands that ask."""
+Look = FindCode | Inspect | ReadContext | ReadStack | ReadVariables | ReadThreads
+"""A command that asks."""
 
 
 class Looking:
@@ -50,9 +50,7 @@ class Looking:
         self._keeping = context.keeping
         self._pauses = pauses
 
-    def answer(
-        self, command: FindCode | Inspect | ReadContext | ReadStack | ReadVariables | ReadThreads
-    ) -> None:
+    def answer(self, command: Look) -> None:
         """Have a question answered.
 
         Raises:
