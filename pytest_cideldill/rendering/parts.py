@@ -14,10 +14,9 @@ from typing import Any, Final
 
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.layout import Layout
-from pytest_cideldill.rendering.types import LEAVES, PATHS, is_mock, pairs_of
+from pytest_cideldill.rendering.types import DICT_VIEWS, LEAVES, PATHS, is_mock, pairs_of
 
-_VIEWS: Final[tuple[Any, ...]] = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
-_COLLECTIONS: Final = (list, tuple, deque, dict, set, frozenset, *_VIEWS)
+_COLLECTIONS: Final = (list, tuple, deque, dict, set, frozenset, *DICT_VIEWS)
 _KINDS: Final[MappingProxyType[int, Any]] = MappingProxyType(
     {id(kind): kind for kind in (*_COLLECTIONS, str, bytes, bytearray)}
 )

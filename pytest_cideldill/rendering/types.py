@@ -81,12 +81,15 @@ def whole_text(x: Any) -> str:
     return ""
 
 
-def _list(renderer: Renderer, x: list[Any], depth: int) -> str:
-    return renderer.sequence("[]", list.__iter__(x), list.__len__(x), depth)
+def _sequence(kind: Any, ends: str, name: str = "") -> Draw:
+    """Render items in brackets, as an argument if there is a name."""
+    items_of, length_of = kind.__iter__, kind.__len__
 
+    def draw(renderer: Renderer, x: Any, depth: int) -> str:
+        shown = renderer.sequence(ends, items_of(x), length_of(x), depth)
+        return f"{name}({shown})" if name else shown
 
-def _tuple(renderer: Renderer, x: tuple[Any, ...], depth: int) -> str:
-    return renderer.sequence("()", tuple.__iter__(x), tuple.__len__(x), depth)
+    return draw
 
 
 def _dict(renderer: Renderer, x: dict[Any, Any], depth: int) -> str:
@@ -155,17 +158,6 @@ def _frozenset(renderer: Renderer, x: frozenset[Any], depth: int) -> str:
     return f"frozenset({shown})"
 
 
-def _deque(renderer: Renderer, x: deque[Any], depth: int) -> str:
-    return f"deque({renderer.sequence('[]', deque.__iter__(x), deque.__len__(x), depth)})"
-
-
-def _dict_view(name: str) -> Draw:
-    def draw(renderer: Renderer, x: Any, depth: int) -> str:
-        return f"{name}({renderer.sequence('[]', iter(x), len(x), depth)})"
-
-    return draw
-
-
 def draw_class(cls: type) -> str:
     """Render a class by its name."""
     return f"<class {class_name(cls)!r}>"
@@ -209,20 +201,15 @@ def _running(kind: str) -> Draw:
     return lambda _renderer, x, _depth: f"<{kind} {str.__str__(x.__qualname__)}>"
 
 
-def _copy_of(kind: type, *fields: str) -> Callable[[Any], Any]:
-    """A function that makes an exact `kind` from the C fields of a value, perhaps of a subclass."""
-    # The class is kept in the closure, as libraries that freeze time replace it in modules.
-    getters = [find_in_class(kind, field).__get__ for field in fields]
-    return lambda x: kind(*(get(x) for get in getters))
-
-
 def _temporal(kind: type, *fields: str) -> Draw:
     """Render dates and times. A time zone may be of a user's class, and is rendered as a value."""
-    copy = _copy_of(kind, *fields)
+    # Of subclasses an exact `kind` is made from the C fields. The class is kept in the closure, as
+    # libraries that freeze time replace it in modules.
+    getters = [find_in_class(kind, field).__get__ for field in fields]
     zone_of = find_in_class(kind, "tzinfo")
 
     def draw(renderer: Renderer, x: Any, depth: int) -> str:
-        plain = repr(copy(x))
+        plain = repr(kind(*(get(x) for get in getters)))
         zone = None if zone_of is None else zone_of.__get__(x)
         if zone is None:
             return plain
@@ -332,6 +319,7 @@ def is_mock(cls: type) -> bool:
     return module_of(cls) == "unittest.mock" and short_name(cls).endswith("Mock")
 
 
+DICT_VIEWS: Final[tuple[Any, ...]] = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
 _DATE = ("year", "month", "day")
 _CLOCK = ("hour", "minute", "second", "microsecond")
 
@@ -343,17 +331,14 @@ def _by_id(table: dict[type, Draw]) -> Mapping[int, Draw]:
 
 LEAVES: Final = _by_id(
     {
-        type(None): _own_repr(type(None)),
-        type(...): _own_repr(type(...)),
-        type(NotImplemented): _own_repr(type(NotImplemented)),
-        bool: _own_repr(bool),
+        **{
+            kind: _own_repr(kind)
+            for kind in (type(None), type(...), type(NotImplemented), bool, float, complex, range)
+        },
         int: _int,
-        float: _own_repr(float),
-        complex: _own_repr(complex),
         str: _str,
         bytes: _bytes,
         bytearray: _bytearray,
-        range: _own_repr(range),
         Decimal: lambda _renderer, x, _depth: f"Decimal('{Decimal.__str__(x)}')",
         uuid.UUID: _uuid,
         datetime.date: _temporal(datetime.date, *_DATE),
@@ -376,15 +361,13 @@ LEAVES: Final = _by_id(
 
 CONTAINERS: Final = _by_id(
     {
-        list: _list,
-        tuple: _tuple,
+        list: _sequence(list, "[]"),
+        tuple: _sequence(tuple, "()"),
         dict: _dict,
         set: _set,
         frozenset: _frozenset,
-        deque: _deque,
-        type({}.keys()): _dict_view("dict_keys"),
-        type({}.values()): _dict_view("dict_values"),
-        type({}.items()): _dict_view("dict_items"),
+        deque: _sequence(deque, "[]", "deque"),
+        **{kind: _sequence(kind, "[]", kind.__name__) for kind in DICT_VIEWS},
     }
 )
 """Types that are opened, within the depth."""
