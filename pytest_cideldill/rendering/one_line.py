@@ -27,6 +27,7 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.layout import Layout, class_name, type_name
 from pytest_cideldill.rendering.library_types import draw_library
+from pytest_cideldill.rendering.parts import fields_of
 from pytest_cideldill.rendering.types import (
     CONTAINERS,
     LEAVES,
@@ -281,7 +282,7 @@ class Renderer:
         if layout.flags(cls) & layout.IS_EXCEPTION:
             args = _args_of(x)
             return self._joined(iter(args), len(args), depth) if depth > 0 or not args else "…"
-        if depth > 0 and (fields := _named_fields(x, cls)):
+        if depth > 0 and (fields := fields_of(x)):
             pairs = zip(fields, tuple.__iter__(x), strict=False)
             return ", ".join(self._parts(pairs, self._pair(depth), self._detail.attributes))
         for base in layout.mro(cls):
@@ -367,13 +368,3 @@ def name_before(before: object, x: object, count: int) -> str:
 def _with_rest(parts: list[str], count: int, noun: str) -> list[str]:
     rest = count - len(parts)
     return [*parts, f"… +{rest} {noun}"] if rest > 0 else parts
-
-
-def _named_fields(x: Any, cls: type) -> tuple[str, ...]:
-    """The field names of a named tuple, empty for anything else."""
-    if not layout.is_a(cls, tuple):
-        return ()
-    fields = layout.find_in_class(cls, "_fields")
-    if type(fields) is not tuple or len(fields) != tuple.__len__(x):
-        return ()
-    return fields if all(type(name) is str for name in fields) else ()
