@@ -13,7 +13,7 @@ from _contextvars import Context, ContextVar, copy_context
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from gc import get_referents
-from types import FrameType, FunctionType, TracebackType
+from types import FrameType, FunctionType
 from typing import Any, Final
 
 from pytest_cideldill.evaluation.interrupt import Interruption, Interruptor
@@ -21,7 +21,7 @@ from pytest_cideldill.frames import asyncio_tasks
 from pytest_cideldill.frames.coroutines import attribute
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.rendering.layout import find, find_in_class, is_a, module_of
+from pytest_cideldill.rendering.layout import find, find_in_class, is_a, module_of, traceback_of
 
 _ENTRIES: Final = {
     ("asyncio.base_events", "run_until_complete"): "future",
@@ -93,9 +93,7 @@ def _candidates(
 def _of_traceback(error: BaseException | None) -> Iterator[tuple[Any, Context | None]]:
     """The loops that an exception has passed, innermost first."""
     found: list[tuple[Any, Context | None]] = []
-    place: TracebackType | None = None
-    if error is not None:
-        place = vars(BaseException)["__traceback__"].__get__(error)
+    place = None if error is None else traceback_of(error)
     while place is not None:
         frame = place.tb_frame
         name = _ENTRIES.get((_module(frame), frame.f_code.co_name))

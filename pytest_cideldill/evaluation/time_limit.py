@@ -23,7 +23,7 @@ from pytest_cideldill.evaluation.interrupt import (
 )
 from pytest_cideldill.interpreter import clock
 from pytest_cideldill.interpreter.borders import is_ours
-from pytest_cideldill.rendering.layout import find_in_class, type_name
+from pytest_cideldill.rendering.layout import context_of, find_in_class, traceback_of, type_name
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")
@@ -38,10 +38,6 @@ TIMEOUT: Final = "<error: timeout>"
 
 _LONGEST_CHAIN: Final = 20
 """Exceptions in a chain of contexts that are looked at."""
-
-# Past `__getattribute__` and properties of the exception's class.
-_context_of: Final = BaseException.__dict__["__context__"].__get__
-_traceback_of: Final = BaseException.__dict__["__traceback__"].__get__
 
 
 class _Limited(Interruptor):
@@ -161,7 +157,7 @@ def _of_the_program(error: BaseException | None) -> BaseException | None:
     That is the error itself, or one that was passing through our code when the error was raised.
     """
     for exception in _chain(error):
-        place = _traceback_of(exception)
+        place = traceback_of(exception)
         is_here = place is not None and is_ours(place.tb_frame.f_code.co_filename)
         if not is_here or type(exception) is Interruption:
             continue
@@ -172,17 +168,16 @@ def _of_the_program(error: BaseException | None) -> BaseException | None:
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
     """An error, the one that was being handled when it was raised, and so on."""
-    each = error
     for _ in range(_LONGEST_CHAIN):
-        if each is None:
+        if error is None:
             return
-        yield each
-        each = _context_of(each)
+        yield error
+        error = context_of(error)
 
 
 def _came_by_signal(error: BaseException) -> bool:
     """Whether a signal handler of the program raised it while the expression ran."""
-    place = _traceback_of(error)
+    place = traceback_of(error)
     if place is None or place.tb_next is None or not is_main_thread():
         return False
     handlers = {id(code) for code in _signal_handlers()}

@@ -11,16 +11,13 @@ from typing import Any, Final
 from pytest_cideldill.frames.arguments import raised
 from pytest_cideldill.frames.frames import location, visible_traceback
 from pytest_cideldill.rendering.display import MESSAGE, Lens
-from pytest_cideldill.rendering.layout import Layout
+from pytest_cideldill.rendering.layout import Layout, cause_of, context_of
 
 MOST: Final = 5
 """How many are described."""
 
 # Not the attributes: a class may define its own.
-_cause_of, _context_of, _hides_context = (
-    BaseException.__dict__[name].__get__
-    for name in ("__cause__", "__context__", "__suppress_context__")
-)
+_hides_context = BaseException.__dict__["__suppress_context__"].__get__
 _members_of: Callable[[BaseException], tuple[BaseException, ...]]
 _members_of = BaseExceptionGroup.__dict__["exceptions"].__get__
 
@@ -77,7 +74,7 @@ def _place_of(error: BaseException, lens: Lens) -> dict[str, Any] | None:
 
 def _behind(error: BaseException) -> Iterator[tuple[str, BaseException]]:
     """What Python would print with an exception, and then what it would not: `suppressed`."""
-    cause, context = _cause_of(error), _context_of(error)
+    cause, context = cause_of(error), context_of(error)
     if cause is not None:
         yield "cause", cause
     elif context is not None and not _hides_context(error):

@@ -15,7 +15,7 @@ from pytest_cideldill.interpreter.code_files import frame_file
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.project import Project
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.one_line import type_name
+from pytest_cideldill.rendering.layout import cause_of, context_of, traceback_of, type_name
 
 NOT_SHOWN = "<not shown: out of time>"
 """Stands for a value when showing those before it took too long."""
@@ -27,14 +27,6 @@ _NOTICE_S = 0.05
 """Seconds that looking for secrets behind an exception may take."""
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
-
-# Not the attributes: a class may define its own.
-_traceback_of: Callable[[BaseException], TracebackType | None]
-cause_of: Callable[[BaseException], BaseException | None]
-_context_of: Callable[[BaseException], BaseException | None]
-_traceback_of, cause_of, _context_of = (
-    BaseException.__dict__[name].__get__ for name in ("__traceback__", "__cause__", "__context__")
-)
 
 _TOOLS = frozenset({"_pytest", "doctest", "pluggy", "pytest", "pytest_cideldill"})
 
@@ -81,7 +73,7 @@ def is_of_tools(frame: FrameType) -> bool:
 
 def visible_traceback(error: BaseException, project: Project) -> list[tuple[FrameType, int]]:
     """`(frame, line)` of an exception's traceback without those of test tools, innermost first."""
-    return visible_places(_traceback_of(error), project)
+    return visible_places(traceback_of(error), project)
 
 
 def has_run(frame: FrameType) -> bool:
@@ -94,7 +86,7 @@ def has_run(frame: FrameType) -> bool:
 
 def was_raised(error: BaseException) -> bool:
     """Whether an exception has a traceback."""
-    return _traceback_of(error) is not None
+    return traceback_of(error) is not None
 
 
 def visible_places(place: TracebackType | None, project: Project) -> list[tuple[FrameType, int]]:
@@ -269,13 +261,13 @@ def notice_secrets_behind(error: BaseException, lens: Lens) -> None:
     waiting, seen = [error], {id(error)}
     while waiting:
         error = waiting.pop()
-        place = _traceback_of(error)
+        place = traceback_of(error)
         while place is not None and not deadline.is_over():
             if lens.project.has(place.tb_frame):
                 notice_secrets(place.tb_frame, lens)
                 lens.source(place.tb_frame, place.tb_lineno)  # compared with a literal, say
             place = place.tb_next
-        for other in (cause_of(error), _context_of(error)):
+        for other in (cause_of(error), context_of(error)):
             if other is not None and id(other) not in seen:
                 seen.add(id(other))
                 waiting.append(other)

@@ -14,9 +14,10 @@ from _pytest._io.terminalwriter import TerminalWriter, get_terminal_width
 
 from pytest_cideldill.frames.causes import MOST, members_of
 from pytest_cideldill.frames.failure import Place
-from pytest_cideldill.frames.frames import cause_of, is_of_tools, was_raised
+from pytest_cideldill.frames.frames import is_of_tools, was_raised
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.project import Project
+from pytest_cideldill.rendering.layout import cause_of
 
 Raised = pytest.ExceptionInfo[BaseException]
 

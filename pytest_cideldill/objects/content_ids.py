@@ -46,7 +46,7 @@ from pytest_cideldill.objects.pickles import (
 from pytest_cideldill.patching.code_swap import original_code
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAGGED
-from pytest_cideldill.rendering.layout import NUMBERS
+from pytest_cideldill.rendering.layout import LARGE, NUMBERS
 from pytest_cideldill.rendering.tree import describe
 
 MAX_FROZEN_BYTES: Final = 32 * 1024 * 1024
@@ -68,7 +68,6 @@ _NAME: Final = re.compile(r"[\w.-]+")
 _LONGEST_NAME: Final = 200
 _SOME_SECRET: Final = "q7Zk93x1"  # any value: what counts is the name before it
 
-_LARGE: Final = 10**18
 _ATOM_TYPES: Final = (int, str, float, bool, type(None))
 
 LONGEST_FROZEN: Final = 2_000
@@ -457,6 +456,6 @@ def _key_of(data: bytes) -> bytes:
 def _of_number(value: object) -> str | None:
     """The snapshot of a number: nothing in it can be secret or too long; None for others."""
     kind = type(value)
-    if id(kind) not in NUMBERS or (kind is int and not -_LARGE < value < _LARGE):  # type: ignore[operator]
+    if id(kind) not in NUMBERS or (kind is int and not -LARGE < value < LARGE):  # type: ignore[operator]
         return None
     return f'{{"type":"{kind.__name__}","repr":"{value!r}","attributes":{{}}}}'

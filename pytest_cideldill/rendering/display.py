@@ -15,7 +15,7 @@ from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.by_name import gives_secret
 from pytest_cideldill.redaction.hidden_nodeids import NodeIds
 from pytest_cideldill.redaction.redactor import Redactor
-from pytest_cideldill.rendering.layout import NUMBERS
+from pytest_cideldill.rendering.layout import LARGE, NUMBERS
 from pytest_cideldill.rendering.one_line import Detail, render
 from pytest_cideldill.rendering.source_text import Text, Texts, source_lines
 
@@ -54,9 +54,6 @@ _MOST_SHOWN: Final = 4_096
 
 _INTEGERS: Final = {int}
 _STRINGS: Final = {str}
-
-_LARGE = 10**18
-"""Integers below it are shown as they are; `str` of huge ones takes long, or raises."""
 
 
 class Lens:
@@ -105,7 +102,7 @@ class Lens:
         kind = type(value)
         shown = ""
         if kind is int:
-            if -_LARGE < value < _LARGE:  # type: ignore[operator]
+            if -LARGE < value < LARGE:  # type: ignore[operator]
                 shown = repr(value)
         elif kind is str:
             shown = self._plain(value)  # type: ignore[arg-type]
@@ -147,7 +144,7 @@ class Lens:
     def render_all_kept(self, column: Sequence[Kept]) -> list[str]:
         """The texts of many values that were kept, as `render_kept` gives them."""
         kinds = set(map(type, column))  # all of them built in
-        if kinds == _INTEGERS and min(column) > -_LARGE and max(column) < _LARGE:  # type: ignore[type-var,operator]
+        if kinds == _INTEGERS and min(column) > -LARGE and max(column) < LARGE:  # type: ignore[type-var,operator]
             return list(map(repr, column))
         if kinds == _STRINGS:
             return self._strings(column)  # type: ignore[arg-type]

@@ -26,8 +26,6 @@ _DEEPEST: Final = 3
 
 _MOST_FIELDS: Final = 10
 
-_args_of = BaseException.__dict__["args"].__get__
-
 
 def message_of(error: BaseException, lens: Lens) -> str:
     """The text of an exception without secrets: at most `MESSAGE` characters and a hint.
@@ -64,7 +62,7 @@ class _ExceptionText:
 
     def __init__(self, error: BaseException, lens: Lens, depth: int) -> None:
         self.error, self.lens, self.depth = error, lens, depth
-        self.args: tuple[Any, ...] = _args_of(error)
+        self.args = layout.args_of(error)
         self._attributes: dict[str, Any] | None = None
 
     def text(self) -> str | None:

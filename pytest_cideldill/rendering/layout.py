@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import GetSetDescriptorType, MemberDescriptorType
+from types import GetSetDescriptorType, MemberDescriptorType, TracebackType
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.loaded_names import class_dict_of, mro_of
@@ -26,8 +26,21 @@ _module: Final = type.__dict__["__module__"].__get__
 IS_EXCEPTION: Final = 1 << 30
 IS_CLASS: Final = 1 << 31
 
+# Not the attributes of exceptions: a class may define its own.
+args_of: Callable[[BaseException], tuple[Any, ...]]
+cause_of: Callable[[BaseException], BaseException | None]
+context_of: Callable[[BaseException], BaseException | None]
+traceback_of: Callable[[BaseException], TracebackType | None]
+args_of, cause_of, context_of, traceback_of = (
+    BaseException.__dict__[name].__get__
+    for name in ("args", "__cause__", "__context__", "__traceback__")
+)
+
 NUMBERS: Final = frozenset(map(id, (int, float, bool, type(None))))
 """Types by id, as a metaclass may define how its classes are hashed and compared."""
+
+LARGE: Final = 10**18
+"""Integers below it are shown as they are; `str` of huge ones takes long, or raises."""
 
 _KEPT_BY_LIBRARIES: Final = ("_sa_instance_state", "_state")
 """Attributes that SQLAlchemy and Django put into each instance before its columns."""

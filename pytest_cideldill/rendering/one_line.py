@@ -25,7 +25,7 @@ from pytest_cideldill.redaction.harmless import (
 )
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import layout
-from pytest_cideldill.rendering.layout import Layout, class_name, type_name
+from pytest_cideldill.rendering.layout import LARGE, Layout, class_name, type_name
 from pytest_cideldill.rendering.library_types import draw_library
 from pytest_cideldill.rendering.parts import fields_of
 from pytest_cideldill.rendering.types import (
@@ -42,11 +42,6 @@ from pytest_cideldill.rendering.types import (
 )
 
 __all__ = ["DEFAULT_DETAIL", "Detail", "class_name", "render", "type_name"]
-
-_LARGE: Final = 10**18
-"""Larger numbers are no PIN, and it takes long to write them."""
-
-_args_of: Final = BaseException.__dict__["args"].__get__
 
 _NO_NAMES: Final = frozenset(map(id, (NoneType, bool, dict, float, int, list, tuple)))
 """Ids of the classes of most items, which are no names; of other classes the bases are read."""
@@ -173,7 +168,7 @@ class Renderer:
         redactor, label = self._redactor, self._under
         assert redactor is not None
         if type(x) is int:
-            digits = repr(x) if -_LARGE < x < _LARGE else ""
+            digits = repr(x) if -LARGE < x < LARGE else ""  # larger ones are no PIN
             return "" if is_harmless_number(label, digits) else redactor.tag(label, digits)
         text = "" if is_enum(type(x)) else whole_text(x) or _text_of_leaf(x)
         if not text:
@@ -280,7 +275,7 @@ class Renderer:
     def _base_text(self, x: Any, cls: type, depth: int) -> str | None:
         """Render an object as its built-in base class; None if it has none."""
         if layout.flags(cls) & layout.IS_EXCEPTION:
-            args = _args_of(x)
+            args = layout.args_of(x)
             return self._joined(iter(args), len(args), depth) if depth > 0 or not args else "…"
         if depth > 0 and (fields := fields_of(x)):
             pairs = zip(fields, tuple.__iter__(x), strict=False)

@@ -26,7 +26,7 @@ from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.layout import NUMBERS, Layout
+from pytest_cideldill.rendering.layout import LARGE, NUMBERS, Layout
 from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.one_line import (
     Detail,
@@ -72,9 +72,6 @@ _TEXT: Final = 2_100
 """Characters of the rendering of the object itself; for its parts see `_PART`."""
 
 _PART: Final = 200
-
-_LARGE: Final = 10**18
-"""Integers below it are shown as they are."""
 
 MOST_OPENED: Final = 5
 """How many values of one frame are opened."""
@@ -188,7 +185,7 @@ class _Describing:
         """
         cls = type(x)
         self._nodes -= 1
-        is_number = id(cls) in NUMBERS and (cls is not int or -_LARGE < x < _LARGE)
+        is_number = id(cls) in NUMBERS and (cls is not int or -LARGE < x < LARGE)
         label = self._label(name) or under
         if is_number and not label:
             self._left -= 40
