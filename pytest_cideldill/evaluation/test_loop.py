@@ -18,10 +18,11 @@ from typing import Any, Final
 
 from pytest_cideldill.evaluation.interrupt import Interruption, Interruptor
 from pytest_cideldill.frames import asyncio_tasks
-from pytest_cideldill.frames.coroutines import attribute
+from pytest_cideldill.frames.frames import module_of
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.rendering.layout import find, find_in_class, is_a, module_of, traceback_of
+from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.layout import attribute, find_in_class, is_a, traceback_of
 
 _ENTRIES: Final = {
     ("asyncio.base_events", "run_until_complete"): "future",
@@ -96,7 +97,7 @@ def _of_traceback(error: BaseException | None) -> Iterator[tuple[Any, Context | 
     place = None if error is None else traceback_of(error)
     while place is not None:
         frame = place.tb_frame
-        name = _ENTRIES.get((_module(frame), frame.f_code.co_name))
+        name = _ENTRIES.get((module_of(frame), frame.f_code.co_name))
         if name is not None:
             values = read_locals(frame)
             runner, task = values.get("self"), values.get(name)
@@ -141,15 +142,10 @@ def _anyio_s_context(loop: Any) -> Context | None:
 def _item(frame: FrameType | None) -> Any:
     """The item that this thread runs for pytest."""
     while frame is not None:
-        if frame.f_code.co_name == "runtestprotocol" and _module(frame) == "_pytest.runner":
+        if frame.f_code.co_name == "runtestprotocol" and module_of(frame) == "_pytest.runner":
             return read_locals(frame).get("item")
         frame = frame.f_back
     return None
-
-
-def _module(frame: FrameType) -> str:
-    name = find(frame.f_globals, "__name__")
-    return name if type(name) is str else ""
 
 
 def _items(mapping: Any) -> list[tuple[str, Any]]:
@@ -234,7 +230,7 @@ def run_in_test_loop(
 def find_trio() -> Any:
     """The runner of anyio's plugin that holds a loop of trio, if one does."""
     runner = _anyio_s_runner()
-    is_trio_s = module_of(type(runner)) == "anyio._backends._trio"
+    is_trio_s = layout.module_of(type(runner)) == "anyio._backends._trio"
     return runner if is_trio_s and attribute(runner, "_send_stream") is not None else None
 
 
@@ -290,7 +286,7 @@ class _Ending:
 
 
 def _is_plumbing(frame: FrameType) -> bool:
-    name = _module(frame)
+    name = module_of(frame)
     return name.startswith(("asyncio.", "selectors", "pytest_cideldill."))
 
 

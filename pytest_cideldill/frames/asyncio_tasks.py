@@ -13,8 +13,9 @@ from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any, Final
 
-from pytest_cideldill.frames.coroutines import Task, attribute
+from pytest_cideldill.frames.coroutines import Task
 from pytest_cideldill.rendering import layout
+from pytest_cideldill.rendering.layout import attribute
 
 _TRIES: Final = 10
 _MOST_STEPS: Final = 200

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pytest_cideldill.frames.arguments import raised
 from pytest_cideldill.frames.frames import location, visible_traceback
 from pytest_cideldill.rendering.display import MESSAGE, Lens
-from pytest_cideldill.rendering.layout import Layout, cause_of, context_of
+from pytest_cideldill.rendering.layout import cause_of, context_of, held_value
 
 MOST: Final = 5
 """How many are described."""
@@ -53,10 +53,8 @@ def notes_of(error: BaseException, lens: Lens) -> list[str]:
 
 def all_notes_of(error: BaseException) -> list[str]:
     """The same as they are."""
-    held = Layout.of(type(error)).held(error)
-    found = [each for name, each in held if type(name) is str and name == "__notes__"]
-    notes = found[0] if found and type(found[0]) is list else []
-    return [note for note in notes if type(note) is str]
+    notes = held_value(error, "__notes__")
+    return [note for note in notes if type(note) is str] if type(notes) is list else []
 
 
 def members_of(error: BaseException) -> tuple[BaseException, ...]:

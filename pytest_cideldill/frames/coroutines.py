@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from gc import get_referents
-from types import (
-    AsyncGeneratorType,
-    CoroutineType,
-    FrameType,
-    GeneratorType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-)
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any, Final
 
 from pytest_cideldill.interpreter.values import dataclass
@@ -73,18 +66,3 @@ def suspended(coroutine: Any) -> Iterator[FrameType]:
             return
         if frame is not None:
             yield frame
-
-
-def attribute(held: object, name: str) -> Any:
-    """An attribute as it is stored, in C, in a slot or in the instance's own dict; else None."""
-    cls = type(held)
-    found = layout.find_in_class(cls, name)
-    if type(found) in (GetSetDescriptorType, MemberDescriptorType):
-        try:
-            return found.__get__(held, cls)
-        except AttributeError:
-            return None  # never assigned
-    for key, value in layout.Layout.of(cls).held(held):
-        if type(key) is str and key == name:
-            return value
-    return None

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any, Final
 
-from pytest_cideldill.frames.coroutines import Task, attribute
+from pytest_cideldill.frames.coroutines import Task
 from pytest_cideldill.interpreter.frame_locals import read_locals
+from pytest_cideldill.rendering.layout import attribute
 
 _RUN: Final = "trio._core._run"
 _LOOP: Final = "unrolled_run"

@@ -115,6 +115,26 @@ def find_in_class(cls: type, name: str) -> Any:
     return None
 
 
+def held_value(x: object, name: str) -> Any:
+    """The value that an object has under a name in its own `__dict__`; None if there is none."""
+    for key, value in Layout.of(type(x)).held(x):
+        if type(key) is str and key == name:
+            return value
+    return None
+
+
+def attribute(x: object, name: str) -> Any:
+    """An attribute as it is stored, in C, in a slot or in the instance's own dict; else None."""
+    cls = type(x)
+    found = find_in_class(cls, name)
+    if type(found) in (GetSetDescriptorType, MemberDescriptorType):
+        try:
+            return found.__get__(x, cls)
+        except AttributeError:
+            return None  # never assigned
+    return held_value(x, name)
+
+
 def is_a(cls: type, wanted: type) -> bool:
     """`issubclass` by identity."""
     return any(base is wanted for base in mro(cls))

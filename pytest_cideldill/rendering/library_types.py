@@ -11,7 +11,7 @@ import datetime
 import types
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_cideldill.rendering.layout import Layout, find_in_class, module_of, short_name
+from pytest_cideldill.rendering.layout import attribute, find_in_class, module_of, short_name
 from pytest_cideldill.rendering.types import is_genuine
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ _MOST_COLUMNS: Final = 10
 _SCALARS: Final = frozenset({"Timedelta", "NaTType", "Period"})
 _TABLES: Final = frozenset({"DataFrame", "Series", "Categorical"})
 _ZONES: Final = ("datetime", "zoneinfo", "pytz", "dateutil")
-_NUMBERS: Final = frozenset(map(id, (int, float)))
 
 
 def draw_library(renderer: Renderer, x: Any, depth: int) -> str | None:
@@ -43,11 +42,8 @@ def draw_library(renderer: Renderer, x: Any, depth: int) -> str | None:
     if name == "Fraction":
         return _fraction(renderer, x, depth)
     if name in _TABLES:
-        return (
-            _table(renderer, x, name, depth)
-            if library == "pandas"
-            else _frame(renderer, x, name, depth)
-        )
+        draw = _table if library == "pandas" else _frame
+        return draw(renderer, x, name, depth)
     return repr(x) if library == "pandas" and _has_c_repr(x, name) else None
 
 
@@ -113,33 +109,34 @@ _zone_of: Final = datetime.datetime.__dict__["tzinfo"].__get__
 
 
 def _is_plain_end(x: Any, side: str) -> bool:
-    descriptor = find_in_class(type(x), side)
-    if type(descriptor) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
-        return False
-    end = descriptor.__get__(x)
+    end = _c_attribute(x, side)
     cls = type(end)
     is_scalar = module_of(cls).partition(".")[0] == "pandas" and is_genuine(cls, module_of(cls))
-    return id(cls) in _NUMBERS or (is_scalar and _has_c_repr(end, short_name(cls)))
+    return cls is int or cls is float or (is_scalar and _has_c_repr(end, short_name(cls)))
 
 
 def _table(renderer: Renderer, x: Any, name: str, depth: int) -> str:
     """A table of pandas, by the data in its blocks, as its own code may have breakpoints."""
     if name == "Categorical":
-        return f"<Categorical{_listed(renderer, _categories(x), depth)}>"
+        values = _categories(x)
+        count = "" if values is None else f" ({len(values)},)"
+        return f"<Categorical{count}{_after(renderer, values, depth)}>"
     shape = x.shape
     head = f"<{name} {shape!r}"
     is_small = 0 < shape[0] <= (_MOST_ROWS if name == "DataFrame" else _MOST_ITEMS)
     if not is_small or (len(shape) > 1 and not 0 < shape[1] <= _MOST_COLUMNS):
         return f"{head}>"
-    manager = _held(x, "_mgr")
-    blocks, axes = _held(manager, "blocks"), _held(manager, "axes")
-    columns = [_items(_held(block, "values")) for block in blocks] if type(blocks) is tuple else []
+    manager = attribute(x, "_mgr")
+    blocks, axes = attribute(manager, "blocks"), attribute(manager, "axes")
+    columns = (
+        [_items(attribute(block, "values")) for block in blocks] if type(blocks) is tuple else []
+    )
     if not columns or not all(columns):
         return f"{head}>"
     if name == "Series":
         return f"{head} {renderer.value(columns[0], max(depth, 1))}>"
-    names = _items(_held(axes[0], "_data")) if type(axes) is list else None
-    places = [_items(_held(_held(block, "_mgr_locs"), "as_array")) for block in blocks]
+    names = _items(attribute(axes[0], "_data")) if type(axes) is list else None
+    places = [_items(attribute(attribute(block, "_mgr_locs"), "as_array")) for block in blocks]
     if not names or not all(places):
         return f"{head}>"
     by_place: dict[int, Any] = {}
@@ -151,27 +148,21 @@ def _table(renderer: Renderer, x: Any, name: str, depth: int) -> str:
 
 
 def _categories(x: Any) -> list[Any] | None:
-    codes = _items(_held(x, "_ndarray"))
-    categories = _items(_held(_held(_held(x, "_dtype"), "_categories"), "_data"))
+    codes = _items(attribute(x, "_ndarray"))
+    categories = _items(attribute(attribute(attribute(x, "_dtype"), "_categories"), "_data"))
     if codes is None or categories is None:
         return None
     return [categories[code] if code >= 0 else None for code in codes]
-
-
-def _listed(renderer: Renderer, values: list[Any] | None, depth: int) -> str:
-    if values is None:
-        return ""
-    return f" ({len(values)},) {renderer.value(values, max(depth, 1))}"
 
 
 def _items(values: Any) -> list[Any] | None:
     """The items of a numpy array, or of the one inside an array of pandas; None if not data."""
     cls = type(values)
     if module_of(cls).startswith("pandas.") and is_genuine(cls, module_of(cls)):
-        if (mask := _held(values, "_mask")) is not None:
-            return _unmasked(_items(_held(values, "_data")), _items(mask))
-        dtype, values = _held(values, "_dtype"), _held(values, "_ndarray")
-        if _held(dtype, "_tz") is not None:
+        if (mask := attribute(values, "_mask")) is not None:
+            return _unmasked(_items(attribute(values, "_data")), _items(mask))
+        dtype, values = attribute(values, "_dtype"), attribute(values, "_ndarray")
+        if attribute(dtype, "_tz") is not None:
             return None  # the data is UTC; only code converts it to the zone
     size = _c_attribute(values, "size") if module_of(type(values)) == "numpy" else None
     if type(size) is not int or size > _MOST_ROWS * _MOST_COLUMNS:
@@ -187,20 +178,12 @@ def _unmasked(values: list[Any] | None, mask: list[Any] | None) -> list[Any] | N
     return [None if is_missing else value for value, is_missing in zip(values, mask, strict=False)]
 
 
-def _held(x: Any, name: str) -> Any:
-    """An attribute that is data, of the object or of C code; None if there is none."""
-    for key, value in Layout.of(type(x)).held(x):
-        if type(key) is str and key == name:
-            return value
-    return _c_attribute(x, name)
-
-
 def _frame(renderer: Renderer, x: Any, name: str, depth: int) -> str | None:
     """A table of polars, by the data of its part in Rust."""
     if name == "Series":
-        count, values = _series(_held(x, "_s"))
+        count, values = _series(attribute(x, "_s"))
         return None if count is None else f"<Series ({count},){_after(renderer, values, depth)}>"
-    inner = _held(x, "_df")
+    inner = attribute(x, "_df")
     columns = _by_c(inner, "get_columns") if name == "DataFrame" else None
     if type(columns) is not list:
         return None

@@ -20,7 +20,7 @@ from typing import Any, Final
 from pytest_cideldill.interpreter.code_files import file_now, frame_file
 from pytest_cideldill.interpreter.stack_room import is_small
 from pytest_cideldill.interpreter.values import dataclass
-from pytest_cideldill.rendering.layout import Layout
+from pytest_cideldill.rendering.layout import held_value
 from pytest_cideldill.sourcecode.codes import walk
 from pytest_cideldill.sourcecode.quiet import compiled, parse
 
@@ -267,12 +267,8 @@ def _is_mapped(frame: FrameType) -> bool:
     names, code = frame.f_globals, frame.f_code
     if "__jinja_exception__" in names or len(code.co_code) <= _LEAST_CODE:
         return True
-    spec = names.get("__spec__")
-    attributes = Layout.of(type(spec)).held(spec) if spec is not None else ()
-    return any(
-        name == "origin" and type(value) is str and value == code.co_filename
-        for name, value in attributes
-    )
+    origin = held_value(names.get("__spec__"), "origin")
+    return type(origin) is str and origin == code.co_filename
 
 
 _LEAST_CODE: Final = 8
