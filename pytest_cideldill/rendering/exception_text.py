@@ -129,11 +129,6 @@ class _ExceptionText:
         """An attribute as `repr` renders it."""
         return self.quoted(self[name])
 
-    def by_c(self, descriptor: Any) -> str:
-        """The text that C code makes; with data of these types it calls no code of the program."""
-        text: str = descriptor(self.error)
-        return text
-
     def usual(self) -> str:
         """The text that `BaseException.__str__` makes."""
         if len(self.args) == 1:
@@ -203,13 +198,15 @@ def _group(exception: _ExceptionText) -> str:
     return f"{message} ({count} sub-exception{'s' * (count > 1)})"
 
 
-def _unicode_error(cls: type) -> _Make:
+def _unicode_error(cls: Any) -> _Make:
     members = [_member(cls, name) for name in ("encoding", "reason")]
+    # Of plain data; with others it may call code of the program.
+    by_c: Callable[[BaseException], str] = cls.__str__
 
     def text(exception: _ExceptionText) -> str:
         # The translating kind has no encoding.
         is_plain = all(type(get(exception.error)) in (str, type(None)) for get in members)
-        return exception.by_c(cls.__str__) if is_plain else exception.usual()
+        return by_c(exception.error) if is_plain else exception.usual()
 
     return text
 
@@ -252,13 +249,11 @@ def _process_error(exception: _ExceptionText) -> str:
 
 
 def _incomplete_read(exception: _ExceptionText) -> str:
-    expected, part = exception["expected"], exception["partial"]
-    more = "" if expected is None else f", {exception.s('expected')} more expected"
-    return (
-        f"IncompleteRead({len(part)} bytes read{more})"
-        if type(part) in (bytes, str)
-        else exception.usual()
-    )
+    part = exception["partial"]
+    if type(part) not in (bytes, str):
+        return exception.usual()
+    more = "" if exception["expected"] is None else f", {exception.s('expected')} more expected"
+    return f"IncompleteRead({len(part)} bytes read{more})"
 
 
 def _sql(exception: _ExceptionText) -> str:
@@ -296,17 +291,10 @@ def _django_messages(exception: _ExceptionText, errors: list[BaseException]) -> 
         message, params = inner["message"], inner["params"]
         if type(message) is not str:
             raise TypeError("translated when it is asked")
-        texts.append(_formatted(exception, message, params) if params else message)
+        if params:  # as texts: `%` would run code of their classes
+            message %= {name: exception.plain(params[name]) for name in dict.keys(params)}
+        texts.append(message)
     return texts
-
-
-def _formatted(exception: _ExceptionText, template: str, params: Any) -> str:
-    """`template % params`, without running code of the parameters' classes.
-
-    Raises:
-        TypeError: The parameters are no dictionary.
-    """
-    return template % {name: exception.plain(params[name]) for name in dict.keys(params)}
 
 
 def _axis_error(exception: _ExceptionText) -> str:
@@ -322,17 +310,12 @@ def _jinja_syntax(exception: _ExceptionText) -> str:
     text = exception.usual()
     if exception["translated"]:
         return text
-    name, line, source = (
-        exception["filename"] or exception["name"],
-        exception["lineno"],
-        exception["source"],
-    )
-    place = (
-        f'File "{exception.plain(name)}", line {exception.plain(line)}' if name else f"line {line}"
-    )
+    name = exception["filename"] or exception["name"]
+    line, source = exception["lineno"], exception["source"]
+    file = f'File "{exception.plain(name)}", ' if name else ""
     lines = source.splitlines() if type(source) is str else []
     shown = [f"    {each.strip()}" for each in lines[line - 1 : line]]
-    return "\n".join([text, f"  {place}", *shown])
+    return "\n".join([text, f"  {file}line {exception.plain(line)}", *shown])
 
 
 def _outcome(exception: _ExceptionText) -> str:
