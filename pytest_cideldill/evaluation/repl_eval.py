@@ -34,8 +34,6 @@ from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.rendering.layout import type_name
 from pytest_cideldill.sourcecode.quiet import compiled, parse
 
-__all__ = ["Evaluation", "Interruptor", "evaluate"]
-
 MAX_TEXT: Final = 200_000
 """Characters of `output`, and of `stdout`."""
 

@@ -17,7 +17,7 @@ from pytest_cideldill.interpreter.clock import Deadline
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.values import dataclass
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.one_line import class_name
+from pytest_cideldill.rendering.layout import class_name
 from pytest_cideldill.rendering.tree import MOST_OPENED, opened
 
 MAX_MESSAGE: Final = 2_000

@@ -23,10 +23,12 @@ from typing import Any, Final
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.interpreter.stack_room import is_small
 from pytest_cideldill.interpreter.values import dataclass
+from pytest_cideldill.protocol.object_paths import Unreachable
 from pytest_cideldill.rendering.display import Lens
+from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.parts import kind_of
 from pytest_cideldill.rendering.source_text import Text
-from pytest_cideldill.rendering.tree import Unreachable, navigate, opened
+from pytest_cideldill.rendering.tree import opened
 from pytest_cideldill.sourcecode.quiet import parse
 
 TRUTH: Final = "is true"

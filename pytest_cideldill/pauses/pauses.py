@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_cideldill import protocol
 from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal, internal_error
-from pytest_cideldill.evaluation.interrupt import getsignal
-from pytest_cideldill.evaluation.repl_eval import Interruptor
+from pytest_cideldill.evaluation.interrupt import Interruptor, getsignal
 from pytest_cideldill.interpreter.borders import add_to, contained, every
 from pytest_cideldill.objects.content_ids import Held
 from pytest_cideldill.pauses.parking import (

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 from pytest_cideldill.context import Context
 from pytest_cideldill.errors import ErrorCode, Refusal
-from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
-from pytest_cideldill.evaluation.repl_eval import Interruptor, evaluate
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted, Interruptor
+from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.frames.frames import notice_secrets, visible_traceback
 from pytest_cideldill.interpreter.frame_locals import read_locals
 from pytest_cideldill.pauses.parking import Pause, frame_of, namespace_of

@@ -25,7 +25,7 @@ from pytest_cideldill.redaction.harmless import (
 )
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering import layout
-from pytest_cideldill.rendering.layout import LARGE, Layout, class_name, type_name
+from pytest_cideldill.rendering.layout import LARGE, Layout, class_name
 from pytest_cideldill.rendering.library_types import draw_library
 from pytest_cideldill.rendering.parts import fields_of
 from pytest_cideldill.rendering.types import (
@@ -40,8 +40,6 @@ from pytest_cideldill.rendering.types import (
     is_mock,
     whole_text,
 )
-
-__all__ = ["DEFAULT_DETAIL", "Detail", "class_name", "render", "type_name"]
 
 _NO_NAMES: Final = frozenset(map(id, (NoneType, bool, dict, float, int, list, tuple)))
 """Ids of the classes of most items, which are no names; of other classes the bases are read."""

@@ -14,20 +14,13 @@ from typing import Any, Final, NamedTuple
 
 from pytest_cideldill.config.limits import DEFAULTS, Limits
 from pytest_cideldill.interpreter.clock import Deadline
-from pytest_cideldill.protocol.object_paths import (
-    Unreachable,
-    attribute_key,
-    item_key,
-    navigate_description,
-    position_key,
-)
+from pytest_cideldill.protocol.object_paths import attribute_key, item_key, position_key
 from pytest_cideldill.redaction.harmless import label_inside
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import layout
 from pytest_cideldill.rendering.display import Lens
 from pytest_cideldill.rendering.layout import LARGE, NUMBERS, Layout
-from pytest_cideldill.rendering.navigation import navigate
 from pytest_cideldill.rendering.one_line import (
     Detail,
     is_key_of_value,
@@ -35,7 +28,6 @@ from pytest_cideldill.rendering.one_line import (
     name_of_key,
     name_of_pair,
     render,
-    type_name,
 )
 from pytest_cideldill.rendering.parts import (
     DICT,
@@ -47,17 +39,6 @@ from pytest_cideldill.rendering.parts import (
     kind_of,
     length_of,
 )
-
-__all__ = [
-    "Part",
-    "PartReader",
-    "Unreachable",
-    "describe",
-    "navigate",
-    "navigate_description",
-    "opened",
-    "parts_of",
-]
 
 MAX_NODES: Final = 1_000
 """Objects in one description."""
@@ -332,7 +313,7 @@ def _child(part: Part, lens: Lens) -> dict[str, str]:
     name = part.name if type(part.name) is str else ""
     child = {
         "name": part.key if part.key.startswith("[") else f".{part.key}",
-        "type": type_name(part.value),
+        "type": layout.type_name(part.value),
         "value": lens.show(part.value, name),
     }
     return child if part.shown_key is None else child | {"key": part.shown_key}

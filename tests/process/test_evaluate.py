@@ -20,8 +20,8 @@ import pytest
 
 from pytest_cideldill.evaluation import repl_eval
 from pytest_cideldill.evaluation.guard import EvaluationGuard
-from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted
-from pytest_cideldill.evaluation.repl_eval import Evaluation, Interruptor, evaluate
+from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted, Interruptor
+from pytest_cideldill.evaluation.repl_eval import Evaluation, evaluate
 from tests.each_case import for_each
 
 LIMIT = 1
@@ -629,7 +629,8 @@ def test_a_function_that_outlives_the_frame_keeps_the_values_it_saw() -> None:
 
 TRACED = """
 import sys, threading
-from pytest_cideldill.evaluation.repl_eval import Interruptor, evaluate
+from pytest_cideldill.evaluation.interrupt import Interruptor
+from pytest_cideldill.evaluation.repl_eval import evaluate
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 
 def paused(argument):

@@ -29,7 +29,8 @@ from pytest_cideldill.interpreter.clock import Deadline
 from pytest_cideldill.project import Project
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.rendering.display import Lens
-from pytest_cideldill.rendering.one_line import Detail, class_name, render, type_name
+from pytest_cideldill.rendering.layout import class_name, type_name
+from pytest_cideldill.rendering.one_line import Detail, render
 from tests.each_case import for_each
 from tests.process.machine import Machine
 

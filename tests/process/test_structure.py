@@ -16,11 +16,16 @@ from unittest import mock
 import pytest
 
 from pytest_cideldill.config.limits import Limits
-from pytest_cideldill.protocol.object_paths import item_key, parse_path
+from pytest_cideldill.protocol.object_paths import (
+    Unreachable,
+    item_key,
+    navigate_description,
+    parse_path,
+)
 from pytest_cideldill.redaction.redactor import Redactor
 from pytest_cideldill.redaction.tags import TAG
 from pytest_cideldill.rendering import tree
-from pytest_cideldill.rendering.tree import Unreachable, navigate, navigate_description
+from pytest_cideldill.rendering.navigation import navigate
 from tests.each_case import for_each
 from tests.process.test_snapshot import Ran, cyclic, hostile_values
 
