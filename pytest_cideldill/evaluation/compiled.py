@@ -8,7 +8,6 @@ from __future__ import annotations
 import __future__
 
 import ast
-import builtins
 import inspect
 import os
 import textwrap
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FrameType, FunctionType, MappingProxyType
 from typing import Any, Final
 
+from pytest_cideldill.evaluation.namespace import views_of
 from pytest_cideldill.evaluation.time_limit import Overtime
 from pytest_cideldill.interpreter.frame_locals import READING, read_locals, reading
 from pytest_cideldill.interpreter.values import dataclass
@@ -151,7 +151,7 @@ class Expressions:
         targets = {node.target.id for node in nodes if isinstance(node, ast.NamedExpr)}
         self._assigned = sorted(targets & used - known)
         self._views = sorted(used & _VIEWS - known)
-        self._flags = sum({flag for flag in _FUTURES if code.co_flags & flag == flag})
+        self._flags = future_flags(code)
         self._ending = ending
         self._failed = failed
         is_simple = self._is_function and not self._assigned and not self._views
@@ -208,10 +208,12 @@ class Expressions:
             self._read(self._assigned, names, present)
         if self._views:
             is_plain = self._is_function or type(held) is dict
-            views = _views_of(self._read(_shown_names(held) if is_plain else (), held, {}))
+            shown = self._read(_shown_names(held) if is_plain else (), held, {})
+            views = views_of(lambda: shown)
             wanted = [name for name in self._views if name not in frame.f_globals]
             present |= {name: views[name] for name in wanted if name not in present}
-        function = self._bound(frozenset(present), frame.f_globals)
+        code, helpers = self._variant(frozenset(present)), tuple(self._helpers.values())
+        function = FunctionType(code, frame.f_globals, "<template>", helpers)
         return function(*(present[name] for name in sorted(present)))
 
     def _read(
@@ -225,10 +227,6 @@ class Expressions:
                 except BaseException:  # noqa: BLE001 - a class body's may be of the user's making
                     self._failed()
         return present
-
-    def _bound(self, present: frozenset[str], names: dict[str, Any]) -> Callable[..., Any]:
-        defaults = tuple(self._helpers.values())
-        return FunctionType(self._variant(present), names, "<template>", defaults)
 
     def _variant(self, present: frozenset[str]) -> CodeType:
         """The code for the case that exactly these names have a value."""
@@ -332,6 +330,11 @@ def _class_around(code: CodeType) -> str:
     return path[-1].lstrip("_") if path else ""
 
 
+def future_flags(code: CodeType) -> int:
+    """The flags for `compile` of the imports from `__future__` that are in effect in code."""
+    return sum({flag for flag in _FUTURES if code.co_flags & flag == flag})
+
+
 def _consists_of(kinds: tuple[type[ast.AST], ...], tree: ast.expr) -> bool:
     return all(isinstance(node, kinds) for node in ast.walk(tree))
 
@@ -339,11 +342,3 @@ def _consists_of(kinds: tuple[type[ast.AST], ...], tree: ast.expr) -> bool:
 def _shown_names(held: Mapping[str, Any]) -> Iterator[str]:
     """The names that a program has in a namespace: not the compiler's, no rewriting of asserts."""
     return (name for name in list(held) if type(name) is str and name[:1] not in ("@", "."))
-
-
-def _views_of(shown: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    return {
-        "locals": lambda: shown,
-        "vars": lambda *args: builtins.vars(*args) if args else shown,
-        "dir": lambda *args: builtins.dir(*args) if args else sorted(shown),
-    }

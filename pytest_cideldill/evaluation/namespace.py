@@ -120,13 +120,16 @@ class FrameNamespace(dict[str, Any]):
             held = self._live_locals()
             return {name: held[name] for name in held if not name.startswith("@")}
 
-        def dir_(*args: Any) -> list[str]:
-            return builtins.dir(*args) if args else sorted(names())
+        return {"globals": lambda: self._globals, **views_of(names)}
 
-        def vars_(*args: Any) -> Any:
-            return builtins.vars(*args) if args else names()
 
-        return {"locals": names, "globals": lambda: self._globals, "dir": dir_, "vars": vars_}
+def views_of(names: Callable[[], dict[str, Any]]) -> dict[str, Callable[..., Any]]:
+    """Builtins that show these names instead of those of the code that calls them."""
+    return {
+        "locals": names,
+        "vars": lambda *args: builtins.vars(*args) if args else names(),
+        "dir": lambda *args: builtins.dir(*args) if args else sorted(names()),
+    }
 
 
 def _names_of(frame: FrameType) -> frozenset[str]:

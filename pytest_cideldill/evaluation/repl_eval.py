@@ -5,7 +5,6 @@ runs on purpose. Must not know pauses, sessions or the wire.
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
 import inspect
@@ -13,9 +12,11 @@ import sys
 import textwrap
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any, Final
 
+from pytest_cideldill.evaluation.compiled import future_flags
 from pytest_cideldill.evaluation.guard import EvaluationGuard
 from pytest_cideldill.evaluation.interrupt import EvaluationInterrupted, Interruption, Interruptor
 from pytest_cideldill.evaluation.namespace import FrameNamespace
@@ -38,7 +39,6 @@ MAX_TEXT: Final = 200_000
 """Characters of `output`, and of `stdout`."""
 
 _FILENAME: Final = "<cideldill>"
-_FUTURES: Final = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ class Evaluation:
     """
 
     output: str
-    stdout: str
-    is_error: bool
-    timed_out: bool
-    changed: tuple[str, ...]
-    value: object
+    stdout: str = ""
+    is_error: bool = False
+    timed_out: bool = False
+    changed: tuple[str, ...] = ()
+    value: object = None
     missing: str | None = None
     error: BaseException | None = None
 
@@ -74,15 +74,6 @@ _UNITS: Final = {str: "chars", bytes: "bytes"}
 
 _ROOM: Final = 100
 """Characters for the notice of what was left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    output: str
-    is_error: bool = False
-    value: object = None
-    missing: str | None = None
-    error: BaseException | None = None
 
 
 def evaluate(
@@ -106,25 +97,20 @@ def evaluate(
     """
     interruptor = interruptor or Interruptor()
     changed: dict[str, None] = {}
-    timed_out = False
     with guard.evaluating(), collected_stdout(MAX_TEXT) as printed:
         try:
             outcome = interruptor.run(
-                lambda: _outcome(source, frame, namespace, changed, _Driver(error, interruptor))
+                lambda: _outcome(source, frame, namespace, changed, error, interruptor)
             )
             timed_out = outcome.is_error and interruptor.sent
         except EvaluationInterrupted:
-            outcome, timed_out = _Outcome("interrupted", is_error=True), True
-    output = _cut(outcome.output, MAX_TEXT)
-    return Evaluation(
-        output,
-        printed.text(),
-        outcome.is_error,
-        timed_out,
-        tuple(changed),
-        outcome.value,
-        outcome.missing,
-        outcome.error,
+            outcome, timed_out = Evaluation("interrupted", is_error=True), True
+    return replace(
+        outcome,
+        output=_cut(outcome.output, MAX_TEXT),
+        stdout=printed.text(),
+        timed_out=timed_out,
+        changed=tuple(changed),
     )
 
 
@@ -133,26 +119,27 @@ def _outcome(
     frame: FrameType,
     session: dict[str, Any],
     changed: dict[str, None],
-    driver: _Driver,
-) -> _Outcome:
+    ended_by: BaseException | None,
+    interruptor: Interruptor,
+) -> Evaluation:
     try:
-        tree = parse(_unindented(source), _FILENAME)
+        tree = parse(textwrap.dedent(source) if source[:1].isspace() else source, _FILENAME)
         names = FrameNamespace(frame, session, _declared_global(tree), changed)
         try:
             if any(isinstance(node, ast.ClassDef) for node in ast.walk(tree)):
                 names.show_to_classes()
-            value = _run(tree, names, _future_flags(frame), driver)
+            flags = future_flags(frame.f_code) | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            value = _run(_codes(tree, flags), names, ended_by, interruptor)
         finally:
             names.finish()
             changed.update(dict.fromkeys(_parts_assigned(tree, session)))
-        if not _ends_in_expression(tree):
-            return _Outcome("")
-        return _Outcome(_shown(value), value=value)
+        is_statement = not tree.body or not isinstance(tree.body[-1], ast.Expr)
+        return Evaluation("") if is_statement else Evaluation(_shown(value), value=value)
     except Interruption:
         raise
     except BaseException as error:  # noqa: BLE001 - a border: whatever user code raises is the answer
         text = _error_text(error)
-        return _Outcome(text, is_error=True, missing=_missing(error), error=error)
+        return Evaluation(text, is_error=True, missing=_missing(error), error=error)
 
 
 def _missing(error: BaseException) -> str | None:
@@ -164,39 +151,41 @@ def _missing(error: BaseException) -> str | None:
     return str(error.name) if is_own and isinstance(error, NameError) and error.name else None
 
 
-def _run(tree: ast.Module, names: FrameNamespace, flags: int, driver: _Driver) -> object:
+def _codes(tree: ast.Module, flags: int) -> list[CodeType]:
+    """The statements, and an expression at their end."""
     *statements, last = tree.body or [ast.Pass()]
     if not isinstance(last, ast.Expr):
-        return driver.run([_compiled(tree, "exec", flags)], names)
-    codes = [_compiled(ast.Expression(last.value), "eval", flags)]
+        return [compiled(tree, _FILENAME, "exec", flags)]
+    codes = [compiled(ast.Expression(last.value), _FILENAME, "eval", flags)]
     if statements:
         tree = ast.Module(statements, tree.type_ignores)
-        codes.insert(0, _compiled(tree, "exec", flags))
-    return driver.run(codes, names)
+        codes.insert(0, compiled(tree, _FILENAME, "exec", flags))
+    return codes
 
 
-class _Driver:
-    """Runs code in the context of the code of the frame, and in its event loop if it awaits."""
+def _run(
+    codes: Sequence[CodeType],
+    names: FrameNamespace,
+    ended_by: BaseException | None,
+    interruptor: Interruptor,
+) -> object:
+    """The value of the last code object; exceptions of all pass on.
 
-    def __init__(self, error: BaseException | None, interruptor: Interruptor) -> None:
-        self._error = error
-        self._interruptor = interruptor
-
-    def run(self, codes: Sequence[CodeType], names: FrameNamespace) -> object:
-        """The value of the last code object; exceptions of all pass on."""
-        if not any(map(_awaits, codes)):
-            return in_context(context_of(self._error), _run_all, codes, names)
-        asyncio = sys.modules.get("asyncio")  # the program's; without it nothing can be waited for
-        if is_in_loop():
-            return _finish_at_once(_await_all(codes, names))
-        if (runner := find_trio()) is not None:
-            return run_in_trio(runner, _await_all(codes, names), self._interruptor)
-        if asyncio is None:
-            return _finish_at_once(_await_all(codes, names))
-        loop = find_loop(self._error, sys._getframe())
-        if loop is not None:
-            return run_in_test_loop(loop, _await_all(codes, names), self._interruptor)
-        return run_in_loop(asyncio, lambda: _await_all(codes, names), context_of(self._error))
+    They run in the context of the code of the frame, and in its event loop if they await.
+    """
+    if not any(map(_awaits, codes)):
+        return in_context(context_of(ended_by), _run_all, codes, names)
+    asyncio = sys.modules.get("asyncio")  # the program's; without it nothing can be waited for
+    if is_in_loop():
+        return _finish_at_once(_await_all(codes, names))
+    if (runner := find_trio()) is not None:
+        return run_in_trio(runner, _await_all(codes, names), interruptor)
+    if asyncio is None:
+        return _finish_at_once(_await_all(codes, names))
+    loop = find_loop(ended_by, sys._getframe())
+    if loop is not None:
+        return run_in_test_loop(loop, _await_all(codes, names), interruptor)
+    return run_in_loop(asyncio, lambda: _await_all(codes, names), context_of(ended_by))
 
 
 def _awaits(code: CodeType) -> bool:
@@ -234,20 +223,6 @@ def _finish_at_once(coroutine: Coroutine[Any, Any, Any]) -> object:
     )
 
 
-def _compiled(tree: ast.Module | ast.Expression, mode: str, flags: int) -> CodeType:
-    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    return compiled(tree, _FILENAME, mode, flags)
-
-
-def _future_flags(frame: FrameType) -> int:
-    held = frame.f_code.co_flags
-    return sum({flag for flag in _FUTURES if held & flag == flag})
-
-
-def _unindented(source: str) -> str:
-    return textwrap.dedent(source) if source[:1].isspace() else source
-
-
 def _declared_global(tree: ast.Module) -> set[str]:
     return {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
 
@@ -266,10 +241,6 @@ def _root_of(node: ast.expr) -> str | None:
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
-
-
-def _ends_in_expression(tree: ast.Module) -> bool:
-    return bool(tree.body) and isinstance(tree.body[-1], ast.Expr)
 
 
 def _shown(value: object) -> str:
