@@ -64,9 +64,6 @@ def describe_call(
     """
     args, kwargs = arguments
     names, most = code.co_varnames[: code.co_argcount], lens.limits.max_items
-    site = None
-    if caller is not None:
-        site = lens.place(caller, caller.f_lineno)
     return {
         "method_name": path.rpartition(".")[2],
         "qualified_name": path,
@@ -79,7 +76,7 @@ def describe_call(
         },
         "argument_count": len(args) + len(kwargs),
         "signature": signature,
-        "call_site": site,
+        "call_site": None if caller is None else lens.place(caller, caller.f_lineno),
         "process_pid": os.getpid(),
     }
 

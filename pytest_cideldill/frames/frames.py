@@ -102,10 +102,7 @@ def visible_places(place: TracebackType | None, project: Project) -> list[tuple[
 
 def top_user_frame(frames: list[FrameType], project: Project) -> int:
     """Index of the innermost frame of user code; 0 when there is none."""
-    for index, frame in enumerate(frames):
-        if project.has(frame):
-            return index
-    return 0
+    return next((index for index, frame in enumerate(frames) if project.has(frame)), 0)
 
 
 def module_of(frame: FrameType) -> str:

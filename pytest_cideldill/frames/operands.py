@@ -146,11 +146,10 @@ def assertion_of(
     """
     test, seen = statement.test, _Seen(frame, values, lens)
     place = _comparison(test, compared)
-    described: dict[str, Any] = {"left": None, "op": TRUTH, "right": None}
     if place is not None:
         left, op, right = place
         sides = (compared.left, compared.right) if compared else (None, None)
-        described = {
+        described: dict[str, Any] = {
             "left": seen.side(left, sides[0]),
             "op": op,
             "right": seen.side(right, sides[1]),
@@ -159,15 +158,11 @@ def assertion_of(
         }
         described |= seen.parts("left", left, described["left"])
         described |= seen.parts("right", right, described["right"])
-    elif compared is not None:  # somewhere inside of a larger expression
-        described = {
-            "left": lens.text(compared.left),
-            "op": compared.op,
-            "right": lens.text(compared.right),
-        }
     else:
-        described |= {"left": seen.value(test), "leftExpression": seen.text(test)}
-        described |= seen.parts("left", test, described["left"])
+        described = _sides(compared, lens)  # perhaps inside of a larger expression
+        if compared is None:
+            described |= {"left": seen.value(test), "leftExpression": seen.text(test)}
+            described |= seen.parts("left", test, described["left"])
     known = (described.get("leftExpression"), described.get("rightExpression"), ast.unparse(test))
     inner = {
         lens.text(text, MAX_EXPRESSION): lens.show(value, _last_name(text))
@@ -183,13 +178,14 @@ def assertion_of(
 
 def explained(compared: Compared | None, explanation: str, lens: Lens) -> dict[str, Any]:
     """`assertion` where the statement is not known: by pytest's explanation."""
-    left, op, right = (compared.left, compared.op, compared.right) if compared else (None,) * 3
-    described = {
-        "left": None if left is None else lens.text(left),
-        "op": op or TRUTH,
-        "right": None if right is None else lens.text(right),
-    }
-    return described | {"explanation": lens.text(explanation, MAX_EXPLANATION)}
+    return _sides(compared, lens) | {"explanation": lens.text(explanation, MAX_EXPLANATION)}
+
+
+def _sides(compared: Compared | None, lens: Lens) -> dict[str, Any]:
+    if compared is None:
+        return {"left": None, "op": TRUTH, "right": None}
+    left, right = lens.text(compared.left), lens.text(compared.right)
+    return {"left": left, "op": compared.op, "right": right}
 
 
 def _comparison(test: ast.expr, compared: Compared | None) -> tuple[ast.expr, str, ast.expr] | None:

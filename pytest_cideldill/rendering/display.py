@@ -6,7 +6,7 @@ no lock and runs no user code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Final
 
@@ -201,19 +201,11 @@ class Lens:
 
     def end_of(self, text: str, limit: int) -> str:
         """The end of a text, with a note of how many characters were left out."""
-        # Text far before the end is not shown, so it need not be searched.
-        before = max(len(text) - limit - _MARGIN, 0)
-        return self._end(self.redactor.redact_text(text[before:]), before, limit)
+        return _end_of(text, limit, self.redactor.redact_text)
 
     def end_of_report(self, text: str, limit: int) -> str:
         """The end of a report of pytest, in which there is source."""
-        before = max(len(text) - limit - _MARGIN, 0)
-        return self._end(self.redactor.redact_report(text[before:]), before, limit)
-
-    def _end(self, text: str, before: int, limit: int) -> str:
-        if len(text) <= limit and not before:
-            return text
-        return f"[{before + max(len(text) - limit, 0)} earlier characters]…{text[-limit:]}"
+        return _end_of(text, limit, self.redactor.redact_report)
 
     def source(self, frame: FrameType, line: int) -> dict[str, str]:
         """`{source, note}` of a line in a frame.
@@ -267,3 +259,12 @@ class Lens:
     def _shown(self, file: str, line: int, is_of_file: bool) -> dict[str, object]:
         shown = self.project.relative(file)
         return {"file": shown if is_of_file else f"<compiled from {shown}>", "line": line}
+
+
+def _end_of(text: str, limit: int, redact: Callable[[str], str]) -> str:
+    # Text far before the end is not shown, so it need not be searched.
+    before = max(len(text) - limit - _MARGIN, 0)
+    text = redact(text[before:])
+    if len(text) <= limit and not before:
+        return text
+    return f"[{before + max(len(text) - limit, 0)} earlier characters]…{text[-limit:]}"
