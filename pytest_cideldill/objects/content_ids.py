@@ -220,16 +220,16 @@ class Objects:
         if kind is Identified:
             return frozen  # type: ignore[return-value]
         description: str | None = None
-        data: bytes | None = None
+        data: bytes | None
         if type(frozen) is Taken:
             description, data = frozen.description, frozen.data
-        elif type(frozen) is bytes:
-            data = frozen
         else:
-            data = _dumps(frozen, PROTOCOL)
+            data = frozen if type(frozen) is bytes else _dumps(frozen, PROTOCOL)
         if data is None:
             assert description is not None
-            return self._by_snapshot(description)
+            called = _of_snapshot(description)
+            self._log.add(called.cid, description, None)
+            return called
         return self._known.get(_key_of(data)) or self._by_pickle(description, data)
 
     def cids(self, frozen: Sequence[Frozen]) -> list[str]:
@@ -380,11 +380,6 @@ class Objects:
             return None
 
     # --- names and secrets ------------------------------------------------------------------
-
-    def _by_snapshot(self, description: str) -> Identified:
-        called = _of_snapshot(description)
-        self._log.add(called.cid, description, None)
-        return called
 
     def _by_pickle(self, description: str | None, data: bytes) -> Identified:
         """Of a pickle that was not made by dill; it is known from now on."""

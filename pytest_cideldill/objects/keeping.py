@@ -97,7 +97,8 @@ class Keeping:
             KeyboardInterrupt, Interruption: It was stopped.
         """
         try:
-            data = self._stored(cid)
+            self._flush()
+            data = self._file.intact(cid)
         except CorruptObject as error:
             raise Refusal(
                 ErrorCode.CID_NOT_FOUND, f"object {cid[:16]}… is damaged", cid=cid
@@ -188,7 +189,3 @@ class Keeping:
             limits=self._limits,
             redactor=self._redactor,
         )
-
-    def _stored(self, cid: str) -> bytes | None:
-        self._flush()
-        return self._file.intact(cid)

@@ -25,12 +25,8 @@ PROTOCOL: Final = 4
 FAST_MS: Final = 15
 """Milliseconds of a recorded call."""
 
-_ATOM_TYPES: Final = (int, float, bool, str, bytes, type(None))
-_ATOMS: Final = frozenset(map(id, _ATOM_TYPES))
-
-_SMALL: Final = frozenset(
-    map(id, (int, float, bool, type(None), list, dict, tuple, set, frozenset))
-)
+_ATOMS: Final = layout.NUMBERS | {id(str), id(bytes)}
+_SMALL: Final = layout.NUMBERS | set(map(id, (list, dict, tuple, set, frozenset)))
 """Types without a block of memory of their own, or with few bytes."""
 
 _dumps: Final = pickle.dumps
@@ -227,7 +223,7 @@ def undilled(data: bytes) -> Any:
 def _capped() -> Any:
     """dill's pickler with a deadline. A class made late, for dill takes 10 to 30 ms to import."""
     dill = _dill()
-    simple = frozenset(map(id, (*_ATOM_TYPES, list, dict, tuple, set, frozenset)))
+    simple = _ATOMS | _SMALL
 
     class Capped(dill.Pickler):  # type: ignore[misc, name-defined]
         # As `dill.dumps` by default, whatever `dill.settings` says now.

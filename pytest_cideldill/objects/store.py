@@ -118,8 +118,7 @@ class CIDStore:
 
     def put_many(self, objects: Iterable[StoredObject]) -> None:
         """Like `put`, in one transaction."""
-        rows = [(each.cid, each.description, each.data) for each in objects]
-        self._store([(bytes.fromhex(cid), text.encode(), data) for cid, text, data in rows])
+        self._store([(bytes.fromhex(cid), text.encode(), data) for cid, text, data in objects])
 
     def merge(
         self, other_path: str | os.PathLike[str], may_go_on: Callable[[], bool] = lambda: True
