@@ -158,11 +158,6 @@ def _frozenset(renderer: Renderer, x: frozenset[Any], depth: int) -> str:
     return f"frozenset({shown})"
 
 
-def draw_class(cls: type) -> str:
-    """Render a class by its name."""
-    return f"<class {class_name(cls)!r}>"
-
-
 def _function(_renderer: Renderer, x: types.FunctionType, _depth: int) -> str:
     attributes = x.__dict__
     mock = attributes.get("mock") if attributes else None
