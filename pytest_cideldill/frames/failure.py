@@ -119,10 +119,8 @@ def _frame(
     frame: FrameType, line: int, index: int, lens: Lens, deadline: Deadline, *, is_first: bool
 ) -> dict[str, Any]:
     """With variables; of the first one what matters most is opened."""
-    code = frame.f_code
-    first = names_in(
-        statement_at(code, line, lens.texts.of(frame)), lens.source(frame, line)["source"]
-    )
+    statement = statement_at(frame.f_code, line, lens.texts.of(frame))
+    first = names_in(statement, lens.source(frame, line)["source"])
     described = describe_frame(
         (frame, line), index, lens, with_locals=True, deadline=deadline, first=first
     )

@@ -129,10 +129,9 @@ def line_of(frame: FrameType, lens: Lens) -> str:
 
 def location(frame: FrameType, line: int, lens: Lens) -> dict[str, Any]:
     """`{file, line, function, module, source}` of a place in a frame."""
-    code = frame.f_code
     return {
         **lens.place(frame, line),
-        "function": code.co_qualname,
+        "function": frame.f_code.co_qualname,
         "module": module_of(frame),
         **lens.source(frame, line),
     }

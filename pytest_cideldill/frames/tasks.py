@@ -141,12 +141,11 @@ def describe_tasks(lens: Lens) -> list[dict[str, Any]]:
 
 def _describe_greenlets(lens: Lens) -> Iterator[dict[str, Any]]:
     for stack in _waiting_greenlets():
-        is_user = [lens.project.is_user(frame.f_code.co_filename) for frame in stack]
-        if any(is_user):
+        users = [each for each in stack if lens.project.is_user(each.f_code.co_filename)]
+        if users:
             lines = [_line(frame, lens) for frame in reversed(stack)]
-            first = stack[len(is_user) - 1 - is_user[::-1].index(True)]
             yield {
-                "name": lens.text(f"greenlet {first.f_code.co_qualname}"),
+                "name": lens.text(f"greenlet {users[-1].f_code.co_qualname}"),
                 "state": "waiting",
                 "location": place_of(stack, lens),
                 "awaits": _shortened(lines),

@@ -108,18 +108,6 @@ def describe(
         return {"type": layout.encodable(layout.type_name(value)), "repr": shown, "attributes": {}}
 
 
-def parts_of(value: object, most: int, redactor: Redactor | None) -> Iterator[Part]:
-    """The first items and attributes of an object, as in its description.
-
-    Args:
-        most: How many items, and how many attributes.
-        redactor: Keeps secrets out of the keys.
-    """
-    describing = _Describing(DEFAULTS, redactor, DEFAULTS.capture_ms)
-    yield from islice(describing.items(value, kind_of(value), most), most)
-    yield from islice(describing.attributes(value), most)
-
-
 class PartReader:
     """Reads the parts of many objects, with what decides whether they are secret.
 
@@ -298,11 +286,13 @@ def opened(value: object, shown: str, lens: Lens) -> dict[str, Any]:
         return {}
     limits = lens.limits
     most = min(_MOST_CHILDREN, max(limits.max_items, limits.max_attributes))
-    parts = list(parts_of(value, most + 1, lens.redactor))
+    reader, kind = PartReader(lens.redactor), kind_of(value)
+    attributes = islice(reader.attributes(value), most + 1)
+    parts = [*reader.items(value, kind, most + 1), *attributes]
     if not parts:
         return {}
     fields: dict[str, Any] = {"children": [_child(part, lens) for part in parts[:most]]}
-    if (kind := kind_of(value)) is not None and kind not in TEXTS:
+    if kind is not None and kind not in TEXTS:
         fields["length"] = length_of(value, kind)
     if len(parts) > most:
         fields["truncated"] = True
