@@ -88,15 +88,12 @@ def render(
     """
     try:
         rendering = Renderer(detail, redactor, {} if layouts is None else layouts, under)
-        return _fitted(rendering.named(name, value, detail.depth), detail.text)
+        text = rendering.named(name, value, detail.depth)
+        if len(text) > detail.text:
+            text = text[: max(detail.text - 1, 0)] + "…"
+        return layout.encodable(text)
     except Exception as error:  # noqa: BLE001 - a border: a pause must not fail on a value that it shows
         return f"<unrenderable: {class_name(type(error))}>"
-
-
-def _fitted(text: str, limit: int) -> str:
-    if len(text) > limit:
-        text = text[: max(limit - 1, 0)] + "…"
-    return layout.encodable(text)
 
 
 class Renderer:
