@@ -27,10 +27,13 @@ _OF_VALUES: Final = frozenset({"path", "earlier", "fed", INSIDE})
 tests ran as well gave them right values."""
 
 _LEAST: Final = 0.2
+"""The part of it that counts for a function that all passing tests ran whole."""
+
 _UNKNOWN: Final = 0.5
+"""The rarity of a function where no passing test is known."""
+
 _RARITY: Final = 1.5
-"""What rarity counts by itself, at most; the least part of evidence about values; the rarity of a
-function where no passing test is known."""
+"""What rarity counts by itself, at most."""
 
 _FURTHER: Final = 0.25
 """How much further evidence of one kind counts."""

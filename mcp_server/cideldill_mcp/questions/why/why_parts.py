@@ -40,8 +40,10 @@ _WEIGHTS: Final = {"left": 1.8, "right": 1.8, "for left": 1.2, "for right": 1.2}
 """How much it speaks for a call that a side came from it."""
 
 _OF_VARIABLE: Final = 0.6
+"""The same of a variable of the line."""
+
 _OF_ARGUMENT: Final = 1.8
-"""The same of a variable of the line, and of an argument that a mock got."""
+"""The same of an argument that a mock got."""
 
 _CTRL_C: Final = "KeyboardInterrupt"
 
