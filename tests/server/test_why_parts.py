@@ -278,11 +278,16 @@ def test_without_a_value_to_follow_only_one_call_is_the_last(rows: Rows, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("type", "message"),
-    [("Failed", "DID NOT RAISE ValueError"), ("AssertionError", "ValueError not raised by sell")],
+    ("type", "message", "lack"),
+    [
+        ("Failed", "DID NOT RAISE ValueError", "raised nothing"),
+        ("AssertionError", "ValueError not raised by sell", "raised nothing"),
+        ("Failed", "DID NOT WARN. No warnings of type …", "gave no such warning"),
+        ("AssertionError", "UserWarning not triggered", "gave no such warning"),
+    ],
 )
-def test_the_call_that_should_have_raised_speaks_most(
-    rows: Rows, tmp_path: Path, type: str, message: str
+def test_the_call_that_should_have_raised_or_warned_speaks_most(
+    rows: Rows, tmp_path: Path, type: str, message: str, lack: str
 ) -> None:
     set_up = rows.begin(rows.code("TestIt.setUp", "tests.test_shop", file="tests/test_shop.py"))
     rows.call("made", set_up)
@@ -295,7 +300,7 @@ def test_the_call_that_should_have_raised_speaks_most(
     part = path_of(rows, tmp_path)
     first, second = (each for each in part.evidence if each.kind == "path")
     assert (first.code.name, second.code.name) == ("sell", "price")
-    assert first.reason == "called last by the test, and raised nothing"
+    assert first.reason == f"called last by the test, and {lack}"
     assert first.weight > 2 * second.weight
 
 

@@ -35,6 +35,7 @@ _PATH: Final = 1_200
 
 _MISSED: Final = frozenset({"Failed", "AssertionError"})
 _NOT_RAISED: Final = re.compile(r"DID NOT RAISE |\w+ not raised")
+_NOT_WARNED: Final = re.compile(r"DID NOT WARN|\w+ not triggered")
 
 _WEIGHTS: Final = {"left": 1.8, "right": 1.8, "for left": 1.2, "for right": 1.2}
 """How much it speaks for a call that a side came from it."""
@@ -282,15 +283,19 @@ def _last_calls(recorded: Recorded, test: RecordedTest) -> list[Finding]:
     for at, call in enumerate(last.values()):
         how = "by" if at or recorded.calls_cut else "last by"
         reason, weight = f"called {how} the test", 0.8 / (at + 1)
-        if not at and failed is not None and call.error is None and _lacks_exception(failed):
-            reason, weight = f"{reason}, and raised nothing", 2.0
+        if not at and failed is not None and call.error is None and (lack := _lack(failed)):
+            reason, weight = f"{reason}, and {lack}", 2.0
         found.append(Finding(call.code, "path", weight, reason))
     return found
 
 
-def _lacks_exception(failed: Failed) -> bool:
-    """Whether a test failed as nothing was raised: of `pytest.raises` or `assertRaises`."""
-    return failed.type in _MISSED and _NOT_RAISED.match(failed.message) is not None
+def _lack(failed: Failed) -> str:
+    """What did not happen, if a test failed for that: by `pytest.raises`, `assertWarns` and so on."""
+    if failed.type not in _MISSED:
+        return ""
+    if _NOT_RAISED.match(failed.message):
+        return "raised nothing"
+    return "gave no such warning" if _NOT_WARNED.match(failed.message) else ""
 
 
 def swallowed_part(test: RecordedTest) -> Part | None:
