@@ -283,6 +283,7 @@ def test_without_a_value_to_follow_only_one_call_is_the_last(rows: Rows, tmp_pat
         ("Failed", "DID NOT RAISE ValueError", "raised nothing"),
         ("AssertionError", "ValueError not raised by sell", "raised nothing"),
         ("Failed", "DID NOT WARN. No warnings of type …", "gave no such warning"),
+        ("Failed", "Regex pattern did not match any of the 1 warnings", "gave no such warning"),
         ("AssertionError", "UserWarning not triggered", "gave no such warning"),
     ],
 )

@@ -42,7 +42,7 @@ _GENERATORS: Final = frozenset({"generator", "async_generator"})
 _ITEMS: Final = 4
 """Items that are shown of those that a generator yielded."""
 
-_MISMATCH: Final = re.compile(r"Regex pattern did not match|\".*\" does not match \"", re.DOTALL)
+_MISMATCH: Final = re.compile(r"Regex pattern did not match\.|\".*\" does not match \"", re.DOTALL)
 """Of pytest and of `unittest`."""
 
 _CALLED: Final = re.compile(r"(\w+)\(")

@@ -35,7 +35,7 @@ _PATH: Final = 1_200
 
 _MISSED: Final = frozenset({"Failed", "AssertionError"})
 _NOT_RAISED: Final = re.compile(r"DID NOT RAISE |\w+ not raised")
-_NOT_WARNED: Final = re.compile(r"DID NOT WARN|\w+ not triggered")
+_NOT_WARNED: Final = re.compile(r"DID NOT WARN|Regex pattern did not match any|\w+ not triggered")
 
 _WEIGHTS: Final = {"left": 1.8, "right": 1.8, "for left": 1.2, "for right": 1.2}
 """How much it speaks for a call that a side came from it."""
@@ -290,7 +290,7 @@ def _last_calls(recorded: Recorded, test: RecordedTest) -> list[Finding]:
 
 
 def _lack(failed: Failed) -> str:
-    """What did not happen, if a test failed for that: by `pytest.raises`, `assertWarns` and so on."""
+    """What did not happen, if a test failed for that; by `pytest.raises` or `assertWarns`, say."""
     if failed.type not in _MISSED:
         return ""
     if _NOT_RAISED.match(failed.message):
