@@ -17,11 +17,17 @@ from cideldill_mcp.questions.experiment.experiment_specs import (
     all_started_alike,
 )
 from cideldill_mcp.questions.experiment.forks import Part, forked, suitable
-from cideldill_mcp.questions.experiment.trials import Trial, first_failing, summary
+from cideldill_mcp.questions.experiment.trials import Trial, fails, first_failing, summary
 from pytest_cideldill.errors import Refusal
 from pytest_cideldill.protocol.trace_rows import TraceRequest
 
 NAME = "test_experiment"
+
+_NO_FAILURE = "nothing to suggest: no test fails"
+_NO_SUGGESTION = (
+    "nothing to suggest: no call of your code gave a side of a failed ==, or for the same "
+    "arguments something else in a test that passes"
+)
 BASELINE = "baseline"
 
 _MOST_EXPRESSIONS = 20
@@ -94,10 +100,14 @@ async def experiment(asker: Asker, asked: Experiments, bounds: Bounds) -> dict[s
             for task in (*tasks, *others):
                 task.cancel()
             await asyncio.gather(*tasks, *others, return_exceptions=True)
-        if asked.suggest:
-            trials += await _suggested(question, base, baseline, asked.repeat)
         first = first_failing(baseline) or next(iter(baseline.nodeids))
         notes = _notes(question) + flakiness(asker, first, baseline.outcomes(first)[0])
+        if asked.suggest:
+            suggested = await _suggested(question, base, baseline, asked.repeat)
+            trials += suggested
+            notes += (
+                [] if suggested else [_NO_SUGGESTION if fails(baseline, first) else _NO_FAILURE]
+            )
         answer = await asyncio.to_thread(table, baseline, trials, notes, bounds.max_chars)
         cause = answer.fields.get("cause")
         for trial in trials:
