@@ -236,8 +236,9 @@ def _chain(node: ast.expr) -> tuple[str, tuple[Step, ...]]:
         elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name):
             steps.append(("n", node.slice.id))
         elif isinstance(node, ast.Subscript):
+            written = node.slice  # parsed already
             try:
-                key = ast.literal_eval(node.slice)  # parsed already
+                key = ast.literal_eval(written)
             except ValueError:
                 return "", ()
             if id(type(key)) not in _KEYS:
