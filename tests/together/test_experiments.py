@@ -592,7 +592,7 @@ def test_a_recorded_session_has_what_was_tried(tmp_path: Path) -> None:
 def test_it_is_said_that_there_is_nothing_to_suggest(bench: Bench) -> None:
     bench.write(test_bare="def test_bare(): assert 1 == 2\ndef test_fine(): pass\n")
     reply = ask(bench, ["test_bare.py"], suggest=True)
-    assert "nothing to suggest: no call of your code gave a side of a failed ==" in reply["text"]
+    assert reply["text"].startswith("nothing to suggest: no call of your code gave a side of a ")
     reply = ask(bench, ["test_bare.py::test_fine"], suggest=True)
     assert reply["text"].startswith("nothing to suggest: no test fails\n")
 

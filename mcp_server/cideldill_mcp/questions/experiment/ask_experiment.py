@@ -25,8 +25,8 @@ NAME = "test_experiment"
 
 _NO_FAILURE = "nothing to suggest: no test fails"
 _NO_SUGGESTION = (
-    "nothing to suggest: no call of your code gave a side of a failed ==, or for the same "
-    "arguments something else in a test that passes"
+    "nothing to suggest: no call of your code gave a side of a failed == of literals, or for the "
+    "same arguments another literal in a test that passes"
 )
 BASELINE = "baseline"
 
