@@ -40,20 +40,19 @@ def first_other_argument(message: str) -> OtherArgument | None:
         return None
     try:
         actual, expected = (parse_expression(found[name]) for name in ("actual", "expected"))
+        place, one, other = _differing(actual, expected, "")
+        if not place or one is other:
+            return None
+        return OtherArgument(place.strip(), ast.unparse(one), ast.unparse(other))
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
-    place, one, other = _differing(actual, expected, "")
-    if not place or one is other:
-        return None
-    return OtherArgument(place.strip(), ast.unparse(one), ast.unparse(other))
 
 
 def _differing(one: ast.expr, other: ast.expr, place: str) -> tuple[str, ast.expr, ast.expr]:
     """The inmost parts that differ; the same expression twice: nothing does."""
     if ast.dump(one) == ast.dump(other):
         return place, one, one
-    pairs = list(_pairs(one, other, place))
-    for where, ours, theirs in pairs:
+    for where, ours, theirs in _pairs(one, other, place):
         found = _differing(ours, theirs, where)
         if found[1] is not found[2]:
             return found

@@ -105,6 +105,10 @@ class OriginSearch:
             (call for call in test.calls.values() if call.has_ended and call.ended_at),
             key=lambda call: call.ended_at,
         )
+        self._with_result: dict[str, list[Call]] = {}
+        for call in self._ended:
+            if call.result is not None:
+                self._with_result.setdefault(call.result, []).append(call)
         self._calls: list[Call] = []
 
     def origin(self) -> Origin | None:
@@ -125,10 +129,10 @@ class OriginSearch:
             origin.path and call.result != text and len(text) < _UNLIKELY_TWICE
         ):
             return None
-        earlier = [each for each in self._ended if each.ended_at < call.begun_at]
-        gave = [each for each in earlier if self._returned(each, text)]
+        gave = [each for each in self._before(call, text) if self._returned(each, text)]
         if any(shown == text for _, shown in call.args):
             return Earlier(self._inward(gave[-1], text)[-1]) if gave else None
+        earlier = [each for each in self._ended if each.ended_at < call.begun_at]
         left = _States(self._recorded, earlier)
         for name, state in (call.begun or {}).items():
             for path, leaf in self._recorded.leaves.get(state, {}).items():
@@ -153,15 +157,16 @@ class OriginSearch:
         """
         found: list[list[Call]] = []
         for _, text in reversed(receiver.args):
-            gave = [
-                call
-                for call in (() if _says_little(text) else self._ended)
-                if call.result == text and call.ended_at < receiver.begun_at
-            ]
+            gave = [] if _says_little(text) else self._before(receiver, text)
             if gave and gave[-1].code is not receiver.code:
                 chain = self._inward(gave[-1], text)
                 found.append(chain[chain.index(gave[-1]) :])
         return found
+
+    def _before(self, call: Call, text: str) -> list[Call]:
+        """The calls with a result that had ended when a call began, in order."""
+        found = self._with_result.get(text, ())
+        return [each for each in found if each.ended_at < call.begun_at]
 
     def _is_test(self, code: Code) -> bool:
         """Whether it is the function of the test."""
